@@ -1,0 +1,113 @@
+/* Arenas: memory by lifetime. One allocation failing jumps to the owner's trap, so stages stay free of checks. */
+#include "base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BLOCK = 16 * 1024, MAX_BLOCK = 4 * 1024 * 1024 };
+
+typedef struct Block {
+    struct Block *prev;
+    size_t used, size;
+    _Alignas(16) unsigned char mem[];
+} Block;
+
+struct Arena {
+    Alloc al;
+    Trap *trap;
+    Block *top;
+    size_t bytes;
+};
+
+static void *libc_get(void *user, size_t n) {
+    (void)user;
+    return malloc(n);
+}
+static void libc_put(void *user, void *p) {
+    (void)user;
+    free(p);
+}
+const Alloc alloc_libc = {libc_get, libc_put, NULL};
+
+Arena *arena_new(const Alloc *al, Trap *trap) {
+    if (!al) al = &alloc_libc;
+    Arena *a = al->get(al->user, sizeof *a);
+    if (!a) return NULL;
+    *a = (Arena){.al = *al, .trap = trap};
+    return a;
+}
+
+void arena_free(Arena *a) {
+    if (!a) return;
+    for (Block *b = a->top; b;) {
+        Block *prev = b->prev;
+        a->al.put(a->al.user, b);
+        b = prev;
+    }
+    a->al.put(a->al.user, a);
+}
+
+void arena_trap(Arena *a, Trap *trap) { a->trap = trap; }
+
+size_t arena_bytes(const Arena *a) { return a->bytes; }
+
+static NORETURN void out_of_memory(Arena *a) {
+    if (a->trap) longjmp(a->trap->at, 1);
+    abort(); /* only reachable in tests that gave no trap */
+}
+
+void *arena_get(Arena *a, size_t bytes) {
+    if (bytes > SIZE_MAX / 2) out_of_memory(a);
+    size_t need = (bytes + 15) & ~(size_t)15;
+    if (!need) need = 16;
+    if (!a->top || a->top->size - a->top->used < need) {
+        size_t size = a->top ? a->top->size * 2 : FIRST_BLOCK;
+        if (size > MAX_BLOCK) size = MAX_BLOCK;
+        if (size < need) size = need;
+        Block *b = a->al.get(a->al.user, sizeof *b + size);
+        if (!b) out_of_memory(a);
+        b->prev = a->top;
+        b->used = 0;
+        b->size = size;
+        a->top = b;
+    }
+    void *p = a->top->mem + a->top->used;
+    a->top->used += need;
+    a->bytes += need;
+    memset(p, 0, bytes);
+    return p;
+}
+
+void *arena_dup(Arena *a, const void *p, size_t bytes) {
+    void *q = arena_get(a, bytes);
+    if (bytes) memcpy(q, p, bytes);
+    return q;
+}
+
+char *arena_str(Arena *a, const char *s, size_t n) {
+    char *q = arena_get(a, n + 1);
+    if (n) memcpy(q, s, n);
+    return q;
+}
+
+char *arena_printf(Arena *a, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    char *s = arena_get(a, (size_t)(n < 0 ? 0 : n) + 1);
+    if (n >= 0) vsnprintf(s, (size_t)n + 1, fmt, again);
+    va_end(again);
+    return s;
+}
+
+void *arena_grow(Arena *a, void *v, int n, int *cap, size_t each) {
+    if (n < *cap) return v;
+    int more = *cap ? *cap * 2 : 8;
+    void *q = arena_get(a, (size_t)more * each);
+    if (n) memcpy(q, v, (size_t)n * each);
+    *cap = more;
+    return q;
+}

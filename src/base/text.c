@@ -1,0 +1,106 @@
+/* Text: growing buffers, JSON strings, numbers that read back. */
+#include "base.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Buf buf_new(Arena *a) { return (Buf){.a = a}; }
+
+static void room(Buf *b, size_t more) {
+    if (b->cap - b->n > more) return;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap - b->n <= more) cap *= 2;
+    char *s = arena_get(b->a, cap);
+    if (b->n) memcpy(s, b->s, b->n);
+    b->s = s;
+    b->cap = cap;
+}
+
+void buf_put(Buf *b, const char *s, size_t n) {
+    room(b, n);
+    if (n) memcpy(b->s + b->n, s, n);
+    b->n += n;
+    b->s[b->n] = 0;
+}
+
+void buf_str(Buf *b, const char *s) { buf_put(b, s, strlen(s)); }
+
+void buf_fmt(Buf *b, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        room(b, (size_t)n);
+        vsnprintf(b->s + b->n, (size_t)n + 1, fmt, again);
+        b->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+/* Length of the well-formed UTF-8 sequence at s, or 0 (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF). */
+static int utf8_len(const unsigned char *s) {
+    if (s[0] < 0x80) return 1;
+    int n = s[0] >= 0xC2 && s[0] <= 0xDF ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    if (n == 3 && ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F))) return 0;
+    if (n == 4 && ((s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F))) return 0;
+    return n;
+}
+
+void buf_json(Buf *b, const char *s) {
+    buf_str(b, "\"");
+    for (const unsigned char *p = (const unsigned char *)s; *p;) {
+        int n = utf8_len(p);
+        if (n == 0) {
+            buf_str(b, "\xEF\xBF\xBD");
+            p++;
+        } else if (n == 1 && (*p == '"' || *p == '\\')) {
+            buf_fmt(b, "\\%c", *p++);
+        } else if (n == 1 && *p < 0x20) {
+            if (*p == '\n') buf_str(b, "\\n");
+            else buf_fmt(b, "\\u%04x", *p);
+            p++;
+        } else {
+            buf_put(b, (const char *)p, (size_t)n);
+            p += n;
+        }
+    }
+    buf_str(b, "\"");
+}
+
+void buf_f64(Buf *b, double x) {
+    if (isnan(x)) {
+        buf_str(b, "nan");
+        return;
+    }
+    if (isinf(x)) {
+        buf_str(b, x < 0 ? "-inf" : "inf");
+        return;
+    }
+    char t[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(t, sizeof t, "%.*g", digits, x);
+        if (strtod(t, NULL) == x) break;
+    }
+    buf_str(b, t);
+}
+
+bool str_eq(const char *a, const char *b) { return strcmp(a, b) == 0; }
+
+bool str_starts(const char *s, const char *head) { return strncmp(s, head, strlen(head)) == 0; }
+
+bool str_i64(const char *s, int64_t *out) {
+    if (!*s || *s == ' ' || *s == '\t' || *s == '+') return false;
+    char *end;
+    errno = 0;
+    long long v = strtoll(s, &end, 10);
+    if (errno || *end || end == s) return false;
+    *out = v;
+    return true;
+}

@@ -1,0 +1,58 @@
+/* Floor 2: devices, modules, memory, launch and time. One row of runtimes.def per runtime; nothing above knows which it talks to. */
+#ifndef ROWFOLD_RT_H
+#define ROWFOLD_RT_H
+
+#include "../target/target.h"
+
+typedef struct Rt Rt;           /* opened runtimes of one context: owns devices, pools, caches. Not shared between contexts. */
+typedef struct Device Device;   /* one device; owned by its Rt */
+typedef struct Module Module;   /* one built kernel; free with mod_free before its Rt */
+typedef struct Mem Mem;         /* memory on a device */
+
+typedef struct RtOptions {
+    const Alloc *al;
+    const char *cache_dir; /* compiled kernels; NULL: $ROWFOLD_CACHE, else $XDG_CACHE_HOME/rowfold, else $HOME/.cache/rowfold; "" : no cache */
+    const char *cc;        /* C compiler; NULL: $ROWFOLD_CC, else cc, gcc, clang in that order */
+    int threads;           /* of hosts; 0: the cores this process may use */
+    Isa isa;               /* hosts: use this one; ISA_COUNT: best by CPUID */
+    void (*parallel_for)(void *user, int n, void (*task)(void *arg, int i), void *arg); /* the host program's own threads; NULL: own pool */
+    void *parallel_user;
+} RtOptions;
+
+Err rt_open(Cx *cx, const RtOptions *o, Rt **out);
+void rt_close(Rt *rt);
+int rt_devices(Rt *rt);                /* how many are present; the host is always device 0 */
+Device *rt_device(Rt *rt, int i);
+Err rt_find(Cx *cx, Rt *rt, const char *name, Device **out); /* "host", "cuda:0", "best"; slug rt.no_device */
+
+const Caps *dev_caps(const Device *d);
+const char *dev_name(const Device *d);     /* "host", "cuda:0" */
+const char *dev_identity(const Device *d); /* one line: model, driver, compiler with its version, features: what a result is valid for */
+
+/* What the compiler made of a unit; -1 where the device does not tell. */
+typedef struct Facts {
+    int registers, local_bytes, shared_bytes, groups_per_unit, code_bytes;
+    bool from_cache;
+    int64_t compile_ns, load_ns;
+} Facts;
+Err mod_build(Cx *cx, Device *d, const Unit *u, Module **out);
+void mod_free(Module *m);
+const Facts *mod_facts(const Module *m);
+
+Err mem_new(Cx *cx, Device *d, size_t bytes, Mem **out); /* touched; 256-byte aligned; on hosts ordinary memory */
+void mem_free(Mem *m);
+void *mem_at(Mem *m);                                    /* the device's address */
+Err mem_write(Cx *cx, Mem *m, size_t at, const void *src, size_t bytes);
+Err mem_read(Cx *cx, Mem *m, size_t at, void *dst, size_t bytes);
+
+/* Starts one call; slots as the unit's Abi says. threads: hosts only, 0 lets the device choose (never more than one below about 16,000
+ * elements). Any thread; not concurrently on one Module's Device with itself unless stated. cx may be NULL on the hot path. */
+Err mod_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads);
+Err dev_sync(Cx *cx, Device *d);
+
+int64_t t_now_ns(void); /* monotonic */
+/* Time of `calls` launches of each slots set in turn (nsets of them, so that "cold" can rotate), in ns for all calls together. */
+Err mod_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls, int64_t *ns);
+/* Fastest of several tuned copies of `bytes` read and as many written (hosts: memcpy and a streaming-store copy), median ns of `reps`. */
+Err dev_copy_ns(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how);
+#endif
