@@ -4,7 +4,7 @@
 
 #include "../base/base.h"
 
-enum { MAX_AXES = 12, MAX_PARAMS = 32, MAX_RANK = 8, MAX_VALS = 4096 };
+enum { MAX_AXES = 12, MAX_PARAMS = 32, MAX_RANK = 8, MAX_VALS = 4096, MAX_EXTS = 256, MAX_NAME = 64 };
 
 /* ---- types ---- */
 typedef enum Ty {
@@ -34,7 +34,7 @@ bool ty_is_int(Ty t);     /* not bool */
 bool ty_is_signed(Ty t);
 /* The type arithmetic is done in: bool, i32 (i8 i16 i32 u8 u16), u32, i64, u64, f32 (all floats up to 32 bits), f64. */
 Ty ty_compute(Ty t);
-/* The type two compute types meet in: f64 > f32 > 64-bit ints > 32-bit ints; mixed signs meet in i64; bool joins as i32. */
+/* The type two compute types meet in: f64 > f32 > 64-bit ints > 32-bit ints; mixed signs meet in i64; bool joins others as i32. */
 Ty ty_join(Ty a, Ty b);
 
 /* ---- operators ---- */
@@ -62,6 +62,8 @@ typedef struct OpInfo {
 const OpInfo *op_info(Op op);
 bool op_find(const char *text, OpForm form, Op *out);
 double op_f64(Op op, double x, double y, double z); /* the meaning column */
+/* The compute type that prog_op casts op's operands to (of where: the two choices); TY_NONE when they do not fit, and for leaves and casts. */
+Ty op_operand(Op op, const Ty *t);
 /* Result type of op on compute types t[0..arity-1]; false when they do not fit (bool in arithmetic, float in bits ...). */
 bool op_type(Op op, const Ty *t, Ty *out);
 
@@ -81,6 +83,7 @@ typedef struct RedInfo {
 } RedInfo;
 const RedInfo *red_info(Red r);
 bool red_find(const char *text, size_t n, Red *out);
+Ty red_operand(Red r, Ty t);               /* the compute type that prog_red casts the operand to */
 Ty red_type(Red r, Ty operand);            /* result compute type */
 double red_identity_f64(Red r, Ty operand); /* of a plain fold; for ints use red_identity_i64 */
 int64_t red_identity_i64(Red r, Ty operand);
@@ -108,7 +111,8 @@ float num_from_f8(Ty f8, uint8_t h);
 uint8_t num_to_f8(Ty f8, float x);
 /* An operator on compute types, bit for bit as every backend must do it: f32 in f32, one rounding an operation, no contraction.
  * For OP_CAST and OP_BITS `to` is the target type, else it is ignored. `t` is the common type of the operands. SPECIAL operators
- * on f32 are not evaluated here (the kern carries their expansion); on f64 they are libm's. Integer division by zero gives 0. */
+ * on f32 are not evaluated here (the kern carries their expansion); on f64 they are libm's. Integer division by zero gives 0;
+ * shift counts are taken modulo the width, and a right shift copies the sign. */
 Num num_op(Op op, Ty t, Ty to, Num x, Num y, Num z);
 
 /* ---- Prog ---- */
@@ -138,6 +142,11 @@ typedef struct Param {
 typedef enum Hold { HOLD_AUTO, HOLD_RELOAD, HOLD_REGISTER, HOLD_REGISTER32, HOLD_OUTPUT, HOLD_SHARED, HOLD_RECOMPUTE, HOLD_COUNT } Hold;
 const char *hold_text(Hold h); /* auto reload register register.f32 output shared recompute */
 bool hold_find(const char *s, Hold *out);
+
+/* How paired statistics are taken (see Pair in pass/pass.h). */
+typedef enum Stat { STAT_TWO_PASS, STAT_ONLINE, STAT_SHIFTED, STAT_WELFORD, STAT_COUNT } Stat;
+const char *stat_text(Stat s); /* two-pass online shifted welford */
+bool stat_find(const char *s, Stat *out);
 
 typedef enum Policy { POLICY_TREE, POLICY_ORDERED } Policy;
 
@@ -195,8 +204,16 @@ int prog_param(const Prog *p, const char *name); /* -1: none */
 /* Fills declared axes and checks the rest: every element extent is known and >= 0, products fit 63 bits. */
 Err shape_bind(Cx *cx, const Prog *p, Shape *s);
 
+/* Fills v's ty and axes from its op and operands, which must be values below n of p; diagnostics where it does not fit. The one place
+ * that says what a value is: building calls it, and the verifier compares with it. */
+Err prog_infer(Cx *cx, const Prog *p, int n, Val *v);
+
 /* Building. Values equal in everything but name are made once (the first name stays). -1 and a diagnostic where types do not fit. */
+/* ty and axes are filled here, but for the ty of OP_CONST. A pinned hold is never merged with another one. */
 int prog_add(Cx *cx, Prog *p, Val v);
+int prog_load(Cx *cx, Prog *p, int param); /* in place */
+int prog_idx(Cx *cx, Prog *p, int axis);   /* the coordinate, i64 */
+int prog_scalar(Cx *cx, Prog *p, int param);
 int prog_const_f(Cx *cx, Prog *p, Ty ty, double x);
 int prog_const_i(Cx *cx, Prog *p, Ty ty, int64_t x);
 int prog_op(Cx *cx, Prog *p, Op op, int x, int y, int z); /* inserts casts to the joined type; folds constants; at from operand */

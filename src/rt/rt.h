@@ -17,13 +17,17 @@ typedef struct RtOptions {
     Isa isa;               /* hosts: use this one; ISA_COUNT: best by CPUID */
     void (*parallel_for)(void *user, int n, void (*task)(void *arg, int i), void *arg); /* the host program's own threads; NULL: own pool */
     void *parallel_user;
+    int64_t cache_bytes;   /* size of the cache at which the oldest kernels go; 0: 512 MiB */
+    int build_timeout_ms;  /* of one compilation; 0: 60 s */
 } RtOptions;
 
 Err rt_open(Cx *cx, const RtOptions *o, Rt **out);
 void rt_close(Rt *rt);
 int rt_devices(Rt *rt);                /* how many are present; the host is always device 0 */
 Device *rt_device(Rt *rt, int i);
-Err rt_find(Cx *cx, Rt *rt, const char *name, Device **out); /* "host", "cuda:0", "best"; slug rt.no_device */
+Err rt_find(Cx *cx, Rt *rt, const char *name, Device **out); /* "host", "cuda:0", "best", "null", "fault:K"; slug rt.no_device */
+/* What went less well than it might without being an error, each kind said once: "cache off: ...". The i-th, or NULL. */
+const char *rt_note(Rt *rt, int i);
 
 const Caps *dev_caps(const Device *d);
 const char *dev_name(const Device *d);     /* "host", "cuda:0" */
@@ -45,13 +49,14 @@ void *mem_at(Mem *m);                                    /* the device's address
 Err mem_write(Cx *cx, Mem *m, size_t at, const void *src, size_t bytes);
 Err mem_read(Cx *cx, Mem *m, size_t at, void *dst, size_t bytes);
 
-/* Starts one call; slots as the unit's Abi says. threads: hosts only, 0 lets the device choose (never more than one below about 16,000
- * elements). Any thread; not concurrently on one Module's Device with itself unless stated. cx may be NULL on the hot path. */
+/* Starts one call; slots as the unit's Abi says. threads: hosts only, at most RtOptions.threads; 0 lets the device choose; below about
+ * 16,000 elements it is always one. Any thread; not concurrently on one Module's Device with itself unless stated. (On hosts it may be:
+ * while another thread uses the pool, a call runs on its own thread alone.) cx may be NULL on the hot path. */
 Err mod_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads);
 Err dev_sync(Cx *cx, Device *d);
 
 int64_t t_now_ns(void); /* monotonic */
-/* Time of `calls` launches of each slots set in turn (nsets of them, so that "cold" can rotate), in ns for all calls together. */
+/* Time of `calls` launches, which take the nsets slots sets in turn (so that "cold" can rotate), in ns for all calls together. */
 Err mod_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls, int64_t *ns);
 /* Fastest of several tuned copies of `bytes` read and as many written (hosts: memcpy and a streaming-store copy), median ns of `reps`. */
 Err dev_copy_ns(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how);

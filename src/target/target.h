@@ -11,8 +11,6 @@ typedef enum Isa { ISA_PORTABLE, ISA_AVX2, ISA_AVX512, ISA_NEON, ISA_COUNT } Isa
 const char *isa_text(Isa i);
 bool isa_find(const char *s, Isa *out);
 
-enum { PRE_LOAD = 1, PRE_STREAM = 2 };
-
 /* What a machine can do. Everything a plan's legality depends on is here, so planning needs no machine. */
 typedef struct Caps {
     char name[64];          /* preset or device name */
@@ -39,7 +37,7 @@ typedef struct Caps {
 /* m1max h200 rtx4060 avx512 avx2 neon portable; false when there is no such preset. */
 bool caps_preset(const char *name, Caps *out);
 int caps_presets(const char *const **names); /* count and list of names */
-void caps_print(const Caps *c, Buf *out);     /* key=value, one line; reads back */
+void caps_print(const Caps *c, Buf *out);     /* key=value, one line; reads back to equal Caps */
 Err caps_read(Cx *cx, const char *text, Caps *out);
 bool caps_equal(const Caps *a, const Caps *b);
 
@@ -51,6 +49,7 @@ typedef struct Bytes {
 typedef struct Demand {
     bool known;
     Bytes lane, row;
+    double first_read;      /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver; the rest comes from caches */
     double lane_rounds;     /* slots of every domain, added */
     double lane_packs;      /* packs of every domain */
     double collectives;     /* joins over lanes, per row */

@@ -1,0 +1,53 @@
+/* Floor 2: the cost policies. A policy turns what a kernel asks of a machine into one number, smaller is better. It
+ * ranks plans that are already legal and may change nothing else. */
+#ifndef ROWFOLD_COST_H
+#define ROWFOLD_COST_H
+
+#include "../target/target.h"
+
+typedef struct Launch {
+    int64_t rows;
+    int lanes, subgroup, rows_per_group;
+} Launch;
+
+enum { MAX_TERMS = 12, MAX_COEFS = 16 };
+typedef struct Score {
+    double total;
+    int nterms;
+    struct {
+        const char *name, *unit;
+        double value;
+    } term[MAX_TERMS]; /* what the total is made of, for people */
+} Score;
+
+typedef struct Coef {
+    const char *name, *unit;
+    double def;
+} Coef;
+
+typedef struct CostPolicy {
+    const char *name, *doc;
+    bool needs_demand; /* refuses a demand that could not be counted, whatever the coefficients */
+    Err (*score)(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *coef, Score *out);
+    const Coef *coef;
+    int ncoefs;
+} CostPolicy;
+
+int cost_policies(const CostPolicy *const **list);
+Err cost_find(Cx *cx, const char *name, const CostPolicy **out);
+/* "global-byte=1,setup=8": defaults, then these. coef has room for MAX_COEFS. */
+Err cost_coefs(Cx *cx, const CostPolicy *p, const char *text, double *coef);
+/* The one way to call a policy. coef NULL: its defaults. A score that is not finite or is negative is
+ * cost.score_invalid. The policy works on copies, so that nothing but *out can come of it; *out is zero unless OK. */
+Err cost_score(Cx *cx, const CostPolicy *p, const Demand *d, const Caps *caps, const Launch *l, const double *coef,
+               Score *out);
+void score_add(Score *s, const char *name, const char *unit,
+               double value); /* a term; one too many makes the score invalid */
+void score_print(const Score *s, Buf *out);
+void score_json(const Score *s, Buf *out);
+
+/* The rows of policies.def. */
+#define POLICY(id) extern const CostPolicy id##_policy;
+#include "policies.def"
+#undef POLICY
+#endif

@@ -1,0 +1,215 @@
+/* Kern -> Demand: what one launch asks of the machine, by walking the nodes with their multiplicities; nothing is
+ * modelled.
+ *
+ * An element's instruction counts the busiest lane's slots for a lane and the elements for a row; a pack's the steps,
+ * times the lanes for a row; a lane's once, and W times; a row's once for both. Global accesses have their storage
+ * type's bytes, and both sides of a guarded load count. */
+#include "kern.h"
+
+#include <string.h>
+
+static const double too_large = 9007199254740992.0; /* 2^53: above it sums are no longer exact */
+
+typedef struct Times {
+    double lane, row;
+} Times;
+
+typedef struct Tally {
+    const Kern *k;
+    Demand *d;
+    int64_t n, slots, packs, steps; /* of the sweep; steps of all lanes */
+    bool sweep;
+} Tally;
+
+static Times times(const Tally *t, const Ins *in, double loop) {
+    Rank r = in->rank;
+    if (!ins_makes(in))
+        r = in->k == K_INIT || in->k == K_SETCELL ? (t->sweep ? RANK_PACK : RANK_LANE)
+            : t->sweep                            ? RANK_ELEM
+                                                  : RANK_ROW;
+    double W = t->k->plan.W;
+    switch (r) {
+    case RANK_ELEM: return (Times){loop * (double)t->slots, loop * (double)t->n};
+    case RANK_PACK: return (Times){loop * (double)t->steps, loop * (double)t->steps * W};
+    case RANK_LANE: return (Times){loop, loop * W};
+    default: return (Times){loop, loop};
+    }
+}
+
+static void add(double *lane, double *row, Times m, double each) {
+    *lane += m.lane * each;
+    *row += m.row * each;
+}
+
+static void add_op(Demand *d, OpCost cost, Times m) {
+    add(&d->lane_ops[cost], &d->row_ops[cost], m, 1);
+}
+
+static void count_ins(Tally *t, int i, double loop) {
+    const Kern *k = t->k;
+    const Ins *in = &k->ins[i];
+    Demand *d = t->d;
+    Times m = times(t, in, loop);
+    switch (in->k) {
+    case K_OP: add_op(d, op_info(in->op)->cost, m); break;
+    case K_ELEM: add_op(d, COST_ALU, m); break;
+    case K_LOADP:
+    case K_LOAD1: {
+        Ty ty = k->prog->param[in->param].ty;
+        add(&d->lane.global_read, &d->row.global_read, m, ty_bytes(ty));
+        add_op(d, COST_MEMORY, m);
+        if (ty != in->ty) add_op(d, COST_CONVERT, m);
+        break;
+    }
+    case K_STOREP:
+    case K_STORE1: {
+        Ty ty = k->prog->param[in->param].ty;
+        add(&d->lane.global_write, &d->row.global_write, m, ty_bytes(ty));
+        add_op(d, COST_MEMORY, m);
+        if (ty != in->ty) add_op(d, COST_CONVERT, m);
+        break;
+    }
+    case K_GET: add(&d->lane.private_read, &d->row.private_read, m, ty_bytes(k->stripe[in->imm].ty)); break;
+    case K_PUT: add(&d->lane.private_write, &d->row.private_write, m, ty_bytes(k->stripe[in->imm].ty)); break;
+    case K_FOLD:
+    case K_FOLD2: add_op(d, op_info(in->op)->cost, m); break;
+    case K_PACKFOLD: add_op(d, op_info(in->op)->cost, (Times){loop * (double)t->slots, loop * (double)t->n}); break;
+    case K_JOIN:
+    case K_JOIN2: d->collectives += loop; break; /* value and index are joined together */
+    default: break;
+    }
+}
+
+/* Joins side by side share an exchange, with a barrier; each has partials of its own: one a subgroup, or where
+ * subgroups are combined lane by lane one a lane. Within one subgroup there is no exchange. */
+static void count_joins(const Kern *k, const Node *nd, double loop, Demand *d) {
+    if (k->plan.W <= k->subgroup) return;
+    double partials = k->plan.combine == COMBINE_OUTER ? k->plan.W : (double)ceil_div(k->plan.W, k->subgroup);
+    bool before = false;
+    for (int i = nd->i0; i < nd->i1; i++) {
+        const Ins *in = &k->ins[i];
+        bool join = in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_JOIN2I;
+        if (join) d->shared_bytes += partials * ty_bytes(in->ty) * k->plan.P;
+        if (join && !before) d->barriers += loop;
+        before = join;
+    }
+}
+
+static void count_nodes(Tally *t, int first, double loop) {
+    const Kern *k = t->k;
+    for (int n = first; n >= 0; n = k->node[n].next) {
+        const Node *nd = &k->node[n];
+        if (nd->kind == NODE_LOOP) {
+            count_nodes(t, nd->child, loop * (double)nd->count);
+            continue;
+        }
+        t->sweep = nd->kind == NODE_SWEEP;
+        if (t->sweep) {
+            int64_t chunk = (int64_t)k->plan.W * k->plan.V;
+            t->n = k->domain[nd->domain].n_mapped;
+            t->slots = map_slots(t->n, k->plan.W, k->plan.V);
+            t->packs = ceil_div(t->slots, k->plan.V);
+            t->steps = ceil_div(ceil_div(t->n, chunk), k->plan.flight);
+            t->d->lane_rounds += loop * (double)t->slots;
+            t->d->lane_packs += loop * (double)t->packs;
+            if (!t->n) continue;
+        } else {
+            count_joins(k, nd, loop, t->d);
+        }
+        for (int i = nd->i0; i < nd->i1; i++) count_ins(t, i, loop);
+    }
+}
+
+/* ---- values live at once ---- */
+
+typedef struct Lives {
+    const Kern *k;
+    int *end;             /* last instruction that needs value i; -1: none */
+    int *c_first, *c_end; /* the same of cells */
+} Lives;
+
+static void until(int *end, int at) {
+    if (at > *end) *end = at;
+}
+
+/* What a repeated stretch [i0, i1) takes from outside lives to its end, since the next round takes it again. */
+static void lives_in(const Lives *l, int i0, int i1, bool again) {
+    for (int i = i0; i < i1; i++) {
+        const Ins *in = &l->k->ins[i];
+        int at[3], n = ins_operands(in, at);
+        for (int j = 0; j < n; j++)
+            if (in->a[at[j]] >= 0) until(&l->end[in->a[at[j]]], again && in->a[at[j]] < i0 ? i1 - 1 : i);
+        if (!strchr(kop_info(in->k)->fields, 'C')) continue;
+        for (int c = in->imm; c <= in->imm + (in->k == K_FOLD2); c++) {
+            if (l->c_first[c] < 0) l->c_first[c] = i;
+            until(&l->c_end[c], again && l->c_first[c] < i0 ? i1 - 1 : i);
+        }
+    }
+}
+
+static void lives_of(const Lives *l, int first, int *i0, int *i1) { /* and the instructions they span */
+    *i0 = *i1 = -1;
+    for (int n = first; n >= 0; n = l->k->node[n].next) {
+        const Node *nd = &l->k->node[n];
+        int x = nd->i0, y = nd->i1;
+        if (nd->kind == NODE_LOOP) {
+            lives_of(l, nd->child, &x, &y);
+            if (x >= 0) lives_in(l, x, y, true);
+        } else {
+            lives_in(l, x, y, nd->kind == NODE_SWEEP);
+        }
+        if (*i0 < 0) *i0 = x;
+        if (y >= 0) *i1 = y;
+    }
+}
+
+static double weight(const Kern *k, const Ins *in) {
+    if (!ins_makes(in) || in->k == K_CONST) return 0;
+    return in->rank == RANK_ELEM ? (double)k->plan.V * k->plan.flight : 1;
+}
+
+static double live_values(Cx *cx, const Kern *k) {
+    Lives l = {.k = k, .end = NEWN(cx->a, int, k->nins), .c_first = NEWN(cx->a, int, k->ncells), .c_end = NEWN(cx->a, int, k->ncells)};
+    double *change = NEWN(cx->a, double, k->nins + 1); /* from before to after an instruction */
+    for (int i = 0; i < k->nins; i++) l.end[i] = -1;
+    for (int c = 0; c < k->ncells; c++) l.c_first[c] = l.c_end[c] = -1;
+    int i0, i1;
+    lives_of(&l, k->root, &i0, &i1);
+    for (int i = 0; i < k->nins; i++) {
+        if (l.end[i] < 0) continue;
+        change[i] += weight(k, &k->ins[i]);
+        change[l.end[i]] -= weight(k, &k->ins[i]);
+    }
+    for (int c = 0; c < k->ncells; c++) {
+        if (l.c_first[c] < 0) continue;
+        change[l.c_first[c]] += k->cell[c].acc;
+        change[l.c_end[c]] -= k->cell[c].acc;
+    }
+    double now = 0, most = 0;
+    for (int i = 0; i < k->nins; i++) {
+        now += change[i];
+        if (now > most) most = now;
+    }
+    return most;
+}
+
+static bool too_much(const Demand *d) { /* or no number */
+    const double *bytes[] = {&d->lane.global_read, &d->lane.global_write, &d->lane.private_read, &d->lane.private_write,
+                             &d->row.global_read,  &d->row.global_write,  &d->row.private_read,  &d->row.private_write};
+    double most = d->lane_rounds + d->lane_packs + d->collectives + d->barriers + d->shared_bytes;
+    for (int i = 0; i < COUNT(bytes); i++) most += *bytes[i];
+    for (int c = 0; c < COST_CLASSES; c++) most += d->lane_ops[c] + d->row_ops[c];
+    return !(most <= too_large);
+}
+
+void kern_count(Cx *cx, const Kern *k, Demand *out) {
+    Demand d = {.known = true, .launches = 1, .reductions = k->nreds, .stripe_slots = (double)k->stripes.live, .stripe_slots_sum = (double)k->stripes.sum};
+    Tally t = {.k = k, .d = &d};
+    count_nodes(&t, k->root, 1);
+    d.live_values = live_values(cx, k);
+    for (int i = 0; i < k->nstripes; i++) {
+        const Domain *dom = &k->domain[k->stripe[i].domain];
+        if (k->stripe[i].home == HOLD_SHARED) d.shared_bytes += (double)dom->n_serial * (double)dom->n_mapped * ty_bytes(k->stripe[i].ty) * k->plan.P;
+    }
+    *out = too_much(&d) ? (Demand){0} : d;
+}

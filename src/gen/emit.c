@@ -1,0 +1,109 @@
+/* Kern -> Unit: walks rows, loops and sweeps; the dialect spells the instructions. A sweep is a loop over full steps,
+ * unrolled, then the steps that are left written out with what is known about them: extents are constants, so a tail
+ * costs no test. */
+#include "emit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void line(Emit *e, const char *fmt, ...) {
+    char small[512];
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(small, sizeof small, fmt, ap);
+    va_end(ap);
+    char *text = small;
+    if (n >= (int)sizeof small) {
+        text = arena_get(e->cx->a, (size_t)n + 1);
+        vsnprintf(text, (size_t)n + 1, fmt, again);
+    }
+    va_end(again);
+    for (int i = 0; i < e->depth; i++) buf_put(&e->out, "    ", 4);
+    buf_str(&e->out, text);
+    buf_put(&e->out, "\n", 1);
+}
+
+static void one_step(Emit *e, const Node *n, const Step *s) {
+    line(e, "{");
+    e->depth++;
+    for (int i = n->i0; i < n->i1; i++) e->speak->step(e, i, s);
+    e->depth--;
+    line(e, "}");
+}
+
+static void emit_sweep(Emit *e, const Node *n) {
+    const Plan *p = &e->k->plan;
+    const Domain *d = &e->k->domain[n->domain];
+    int64_t chunk = (int64_t)p->W * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
+    /* a loop body holds whole rounds of the accumulators, so that which one a chunk meets is known in the text */
+    int64_t round = p->acc > F ? p->acc / F : 1, unroll = p->U > round ? p->U - p->U % round : round;
+    if (unroll > full) unroll = full > round ? full - full % round : round;
+    int64_t looped = full >= unroll ? full - full % unroll : 0;
+    e->domain = n->domain;
+    if (n->note) line(e, "/* %s */", n->note);
+    if (looped) {
+        line(e, "for (i64 c = 0; c < %lld; c += %lld) {", (long long)(looped * F), (long long)(unroll * F));
+        e->depth++;
+        for (int64_t u = 0; u < unroll; u++) {
+            Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", u * F % p->acc, -1};
+            one_step(e, n, &s);
+        }
+        e->depth--;
+        line(e, "}");
+    }
+    for (int64_t i = looped; i * step < d->n_mapped; i++) {
+        int64_t left = d->n_mapped - i * step;
+        Step s = {arena_printf(e->cx->a, "%lldl", (long long)(i * F)), i * F % p->acc, left < step ? left : -1};
+        one_step(e, n, &s);
+    }
+    e->domain = -1;
+    e->sweep++;
+}
+
+static void emit_nodes(Emit *e, int at) {
+    for (; at >= 0; at = e->k->node[at].next) {
+        const Node *n = &e->k->node[at];
+        if (n->kind == NODE_SWEEP) {
+            emit_sweep(e, n);
+        } else if (n->kind == NODE_BLOCK) {
+            for (int i = n->i0; i < n->i1; i++) e->speak->block(e, i);
+        } else {
+            const char *outer = e->serial;
+            e->serial = arena_printf(e->cx->a, "g%d", at);
+            line(e, "for (i64 %s = 0; %s < %lld; %s++) {", e->serial, e->serial, (long long)n->count, e->serial);
+            e->depth++;
+            emit_nodes(e, n->child);
+            e->depth--;
+            line(e, "}");
+            e->serial = outer;
+        }
+    }
+}
+
+Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
+    if (pb->caps.kind != KIND_HOST)
+        return diag(cx, S_EMIT_KIND, NOWHERE, "a host device or preset", "no dialect for %s devices yet",
+                    kind_text(pb->caps.kind));
+    Emit e = {.cx = cx, .pb = pb, .k = k, .speak = &speak_host, .out = buf_new(cx->a), .domain = -1};
+    e.speak->head(&e);
+    emit_nodes(&e, k->root);
+    e.speak->tail(&e);
+    Buf all = buf_new(cx->a), plan = buf_new(cx->a);
+    plan_print(&k->plan, &plan);
+    buf_fmt(&all, "/* rowfold: %s\n * %s\n */\n", k->name, plan.s);
+    e.speak->prelude(&e, e.out.s, &all);
+    buf_put(&all, e.out.s, e.out.n);
+    int64_t elements = 0;
+    for (int i = 0; i < k->ndomains; i++) elements = i64_max(elements, k->domain[i].n_serial * k->domain[i].n_mapped);
+    *out = (Unit){.dialect = DIALECT_HOST,
+                  .isa = pb->caps.isa,
+                  .entry = arena_printf(cx->a, "rowfold_kernel_%s", k->name),
+                  .text = all.s,
+                  .bytes = all.n,
+                  .abi = k->abi,
+                  .lanes = k->plan.W,
+                  .rows_per_group = k->plan.P,
+                  .elements_per_row = elements};
+    return OK;
+}

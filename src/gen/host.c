@@ -1,0 +1,441 @@
+/* The host dialect: a row's W lanes are R registers of L elements. A value of rank ROW is a scalar, of LANE and PACK
+ * one register each of R, of ELEM one for each chunk in flight, pack element and register. Which elements are active is
+ * known in the text, so a partial register is a prefix. */
+#include "emit.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const Ins *at(const Emit *e, int i) {
+    return &e->k->ins[i];
+}
+
+static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
+static const char *text_of(Emit *e, const char *fmt, ...) {
+    char s[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(s, sizeof s, fmt, ap);
+    va_end(ap);
+    if (n < (int)sizeof s) return arena_str(e->cx->a, s, (size_t)n);
+    char *big = arena_get(e->cx->a, (size_t)n + 1);
+    va_start(ap, fmt);
+    vsnprintf(big, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return big;
+}
+
+static const char *scalar_type(Ty t) {
+    return t == TY_BOOL ? "b1" : ty_text(t);
+}
+
+static const char *literal(Emit *e, Ty ty, Num c) {
+    switch (ty) {
+    case TY_F32:
+        if (isnan(c.f)) return "__builtin_nanf(\"\")";
+        if (isinf(c.f)) return c.f < 0 ? "(-__builtin_inff())" : "__builtin_inff()";
+        return text_of(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
+    case TY_F64:
+        if (isnan(c.d)) return "__builtin_nan(\"\")";
+        if (isinf(c.d)) return c.d < 0 ? "(-__builtin_inf())" : "__builtin_inf()";
+        return text_of(e, signbit(c.d) ? "(%a)" : "%a", c.d);
+    case TY_BOOL: return c.b ? "1" : "0";
+    case TY_I32:
+        return c.i == INT32_MIN ? "(-2147483647 - 1)" : text_of(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
+    case TY_I64:
+        return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
+                                : text_of(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
+    default: return text_of(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
+    }
+}
+
+/* A value as a scalar (rank ROW) */
+static const char *scalar(Emit *e, int i) {
+    return at(e, i)->k == K_CONST ? literal(e, at(e, i)->ty, at(e, i)->c) : text_of(e, "v%d", i);
+}
+
+/* A value as a register: copy f, v, r of it */
+static const char *reg(Emit *e, int i, int f, int v, int r) {
+    const Ins *in = at(e, i);
+    switch (in->rank) {
+    case RANK_ROW: return text_of(e, "bc_v%s(%s)", ty_text(in->ty), scalar(e, i));
+    case RANK_ELEM: return text_of(e, "v%d_%d_%d_%d", i, f, v, r);
+    default: return text_of(e, "v%d_%d", i, r);
+    }
+}
+
+/* Active elements of register r in chunk f of the step, pack element v: always a prefix. */
+static int active(const Emit *e, const Step *s, int f, int v, int r) {
+    if (s->left < 0) return e->L;
+    const Plan *p = &e->k->plan;
+    int64_t left = s->left - (int64_t)f * p->W * p->V - v;
+    if (left <= 0) return 0;
+    int64_t n = ceil_div(left, p->V) - (int64_t)r * e->L;
+    return (int)(n < 0 ? 0 : n > e->L ? e->L : n);
+}
+
+/* ---- operators ---- */
+
+static const char *fill_in(Emit *e, const char *spell, const char *type, const char *x, const char *y, const char *z) {
+    Buf b = buf_new(e->cx->a);
+    for (const char *c = spell; *c; c++) {
+        if (*c != '$') {
+            buf_put(&b, c, 1);
+            continue;
+        }
+        c++;
+        buf_str(&b, *c == 't' ? type : *c == '0' ? x : *c == '1' ? y : z);
+    }
+    return b.s;
+}
+
+static const char *apply(Emit *e, Op op, bool vector, Ty ty, const char *x, const char *y, const char *z) {
+    const char *type = text_of(e, "%s%s", vector ? "v" : "", ty_text(ty));
+    const char *t = fill_in(e, op_info(op)->spell[DIALECT_HOST], type, x, y, z);
+    return strchr(t, ' ') && t[strlen(t) - 1] != ')'    ? text_of(e, "(%s)", t)
+           : op_info(op)->spell[DIALECT_HOST][0] == '$' ? text_of(e, "(%s)", t)
+                                                        : t;
+}
+
+/* The type a function's name carries: the operands' for comparisons, the result's for the others. */
+static Ty name_type(const Emit *e, const Ins *in) {
+    OpTyping t = op_info(in->op)->typing;
+    return t == TR_CMP ? at(e, in->a[0])->ty : in->ty;
+}
+
+static const char *value(Emit *e, const Ins *in, bool vector, int f, int v, int r) {
+    const char *x[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = vector ? reg(e, in->a[i], f, v, r) : scalar(e, in->a[i]);
+    if (in->op == OP_CAST)
+        return text_of(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(at(e, in->a[0])->ty), ty_text(in->to), x[0]);
+    return apply(e, in->op, vector, name_type(e, in), x[0], x[1], x[2]);
+}
+
+static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
+    const Ins *in = at(e, i);
+    const char *note = in->note ? text_of(e, " /* %s */", in->note) : "";
+    if (vector)
+        line(e, "v%s %s = %s;%s", ty_text(in->ty), name, what, note);
+    else
+        line(e, "%s %s = %s;%s", scalar_type(in->ty), name, what, note);
+}
+
+/* ---- memory ---- */
+
+static Ty tensor_type(const Emit *e, int param) {
+    return e->k->prog->param[param].ty;
+}
+
+/* x as the tensor's own compute type, for a store */
+static const char *stored(Emit *e, const Ins *in, const char *x, bool vector) {
+    Ty to = tensor_type(e, in->param);
+    return ty_compute(to) == in->ty
+               ? x
+               : text_of(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(in->ty), ty_text(to), x);
+}
+
+typedef struct Spot { /* where a register of a pack access lies */
+    const char *at;   /* pointer */
+    const char *step; /* elements from one lane to the next; NULL: 1 */
+} Spot;
+
+static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
+    const Plan *p = &e->k->plan;
+    int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, chunk = (int64_t)p->W * p->V;
+    const char *elem = text_of(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, off);
+    const char *base = scalar(e, in->a[0]);
+    if (in->a[1] < 0 && p->V == 1) return (Spot){text_of(e, "p%d + %s + %s", in->param, base, elem), NULL};
+    const char *stride = in->a[1] < 0 ? "1" : scalar(e, in->a[1]);
+    return (Spot){text_of(e, "p%d + %s + %s * %s", in->param, base, elem, stride), text_of(e, "%d * %s", p->V, stride)};
+}
+
+/* Elements between the stripes of one serial point and the next, and the place of a slot. */
+static const char *slot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
+    const Plan *p = &e->k->plan;
+    const Domain *d = &e->k->domain[e->k->stripe[in->imm].domain];
+    int64_t chunk = (int64_t)p->W * p->V, point = ceil_div(d->n_mapped, chunk) * chunk;
+    const char *serial = in->a[0] < 0 ? "" : text_of(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
+    return text_of(e, "s%d + (%s * %" PRId64 " + %d)%s", in->imm, s->chunk, chunk, ((f * p->V + v) * e->R + r) * e->L,
+                   serial);
+}
+
+static const char *only(Emit *e, int n) {
+    return n == e->L ? NULL : text_of(e, "pre_vbool(%d)", n);
+}
+
+static const char *join_name(Op op) {
+    switch (op) {
+    case OP_ADD: return "add";
+    case OP_MUL: return "mul";
+    case OP_MAX: return "max";
+    case OP_MIN: return "min";
+    case OP_AND: return "and";
+    default: return "or";
+    }
+}
+
+/* ---- blocks ---- */
+
+static void join(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    const char *x[64];
+    int R = e->R, pad = 1;
+    while (pad < R) pad *= 2;
+    line(e, "%s v%d;", scalar_type(in->ty), i);
+    line(e, "{");
+    e->depth++;
+    bool inner = e->k->plan.combine == COMBINE_INNER;
+    for (int r = 0; r < R; r++) {
+        x[r] = text_of(e, "t%d", r);
+        const char *from = reg(e, in->a[0], 0, 0, r);
+        if (inner)
+            line(e, "%s t%d = hj_%s_v%s(%s);", scalar_type(in->ty), r, join_name(in->op), ty_text(in->ty), from);
+        else
+            line(e, "v%s t%d = %s;", ty_text(in->ty), r, from);
+    }
+    for (int h = pad / 2; h >= 1; h /= 2)
+        for (int r = 0; r < h && r + h < R; r++)
+            line(e, "t%d = %s;", r, apply(e, in->op, !inner, in->ty, x[r], x[r + h], NULL));
+    if (inner)
+        line(e, "v%d = t0;", i);
+    else
+        line(e, "v%d = hj_%s_v%s(t0);", i, join_name(in->op), ty_text(in->ty));
+    e->depth--;
+    line(e, "}");
+}
+
+/* Which lane's pair wins does not depend on the order they are asked in. */
+static void join_arg(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    const char *t = ty_text(in->ty);
+    line(e, "%s v%d = v%d_0[0];", scalar_type(in->ty), i, in->a[0]);
+    line(e, "i64 v%d = v%d_0[0];", i + 1, in->a[1]);
+    for (int r = 0; r < e->R; r++) {
+        line(e, "for (int i = 0; i < %d; i++)", e->L);
+        line(e, "    if (beats_%s_%s(v%d_%d[i], v%d_%d[i], v%d, v%d)) v%d = v%d_%d[i], v%d = v%d_%d[i];",
+             join_name(in->op), t, in->a[0], r, in->a[1], r, i, i + 1, i, in->a[0], r, i + 1, in->a[1], r);
+    }
+}
+
+static void host_block(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    const char *name = text_of(e, "v%d", i);
+    switch (in->k) {
+    case K_CONST: return;
+    case K_SLOT: declare(e, i, name, false, text_of(e, "a[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_ROWIDX: declare(e, i, name, false, "row"); return;
+    case K_SERIAL: declare(e, i, name, false, e->serial); return;
+    case K_OP:
+        if (in->rank == RANK_ROW)
+            declare(e, i, name, false, value(e, in, false, 0, 0, 0));
+        else
+            for (int r = 0; r < e->R; r++) declare(e, i, text_of(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
+        return;
+    case K_LOAD1: {
+        const char *x =
+            text_of(e, "lds_%s(p%d + %s)", ty_text(tensor_type(e, in->param)), in->param, scalar(e, in->a[0]));
+        if (in->a[1] >= 0) x = text_of(e, "%s ? %s : %s", scalar(e, in->a[1]), x, scalar(e, in->a[2]));
+        declare(e, i, name, false, x);
+        return;
+    }
+    case K_STORE1:
+        line(e, "sts_%s(p%d + %s, %s);", ty_text(tensor_type(e, in->param)), in->param, scalar(e, in->a[0]),
+             stored(e, in, scalar(e, in->a[2]), false));
+        return;
+    case K_INIT:
+        for (int q = 0; q < e->k->cell[in->imm].acc; q++)
+            for (int r = 0; r < e->R; r++)
+                line(e, "c%d_%d_%d = bc_v%s(%s);", in->imm, q, r, ty_text(in->ty), literal(e, in->ty, in->c));
+        return;
+    case K_CELL:
+        for (int r = 0; r < e->R; r++)
+            declare(e, i, text_of(e, "v%d_%d", i, r), true, text_of(e, "c%d_%d_%d", in->imm, in->acc, r));
+        return;
+    case K_SETCELL:
+        for (int r = 0; r < e->R; r++) line(e, "c%d_0_%d = %s;", in->imm, r, reg(e, in->a[0], 0, 0, r));
+        return;
+    case K_JOIN: join(e, i); return;
+    case K_JOIN2: join_arg(e, i); return;
+    case K_JOIN2I: return; /* made with the value */
+    case K_ROWGET: declare(e, i, name, false, text_of(e, "a%d[%s]", in->imm, scalar(e, in->a[0]))); return;
+    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, scalar(e, in->a[0]), scalar(e, in->a[1])); return;
+    default: return;
+    }
+}
+
+/* ---- sweeps ---- */
+
+/* cell = op(cell, x), kept where not active */
+static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, int n) {
+    const char *sum = apply(e, op, true, ty, cell, x, NULL);
+    if (n < e->L) sum = text_of(e, "sel_v%s(pre_vbool(%d), %s, %s)", ty_text(ty), n, sum, cell);
+    line(e, "%s = %s;", cell, sum);
+}
+
+static void fold_arg(Emit *e, const Ins *in, const char *x, const char *index, int r, int n) {
+    const char *best = text_of(e, "c%d_0_%d", in->imm, r), *where = text_of(e, "c%d_0_%d", in->imm + 1, r),
+               *t = ty_text(in->ty);
+    const char *m = text_of(e, "better_%s_v%s(%s, %s, %s, %s)", join_name(in->op), t, x, index, best, where);
+    if (n < e->L) m = text_of(e, "%s & %s", m, only(e, n));
+    line(e, "{");
+    line(e, "    vbool m = %s;", m);
+    line(e, "    %s = sel_v%s(m, %s, %s);", best, t, x, best);
+    line(e, "    %s = sel_vi64(m, %s, %s);", where, index, where);
+    line(e, "}");
+}
+
+static void prefetch(Emit *e, const Step *s);
+
+static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
+    const Ins *in = at(e, i);
+    const Plan *p = &e->k->plan;
+    const char *name = text_of(e, "v%d_%d_%d_%d", i, f, v, r), *x;
+    const char *t = in->param >= 0 ? ty_text(tensor_type(e, in->param)) : "";
+    switch (in->k) {
+    case K_OP: declare(e, i, name, true, value(e, in, true, f, v, r)); return;
+    case K_ELEM:
+        declare(e, i, name, true,
+                text_of(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 ", %d)", ty_text(in->ty), s->chunk,
+                        (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, p->V));
+        return;
+    case K_LOADP: {
+        Spot q = spot(e, in, s, f, v, r);
+        if (q.step)
+            x = text_of(e, "ldg_%s(%s, %s, %d)", t, q.at, q.step, n);
+        else
+            x = n == e->L ? text_of(e, "ld_%s(%s)", t, q.at) : text_of(e, "ldn_%s(%s, %d)", t, q.at, n);
+        declare(e, i, name, true, x);
+        return;
+    }
+    case K_STOREP: {
+        Spot q = spot(e, in, s, f, v, r);
+        x = stored(e, in, reg(e, in->a[2], f, v, r), true);
+        if (q.step)
+            line(e, "stg_%s(%s, %s, %s, %d);", t, q.at, q.step, x, n);
+        else if (n == e->L)
+            line(e, "%s_%s(%s, %s);", in->policy == STORE_STREAM ? "stx" : "st", t, q.at, x);
+        else
+            line(e, "stn_%s(%s, %s, %d);", t, q.at, x, n);
+        return;
+    }
+    case K_LOAD1: {
+        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : text_of(e, "pre_vbool(%d)", n);
+        if (in->a[1] >= 0 && n < e->L) mask = text_of(e, "%s & %s", mask, only(e, n));
+        const char *fill = in->a[2] >= 0 ? reg(e, in->a[2], f, v, r) : text_of(e, "bc_v%s(0)", ty_text(in->ty));
+        declare(e, i, name, true,
+                text_of(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, v, r), mask, fill));
+        return;
+    }
+    case K_STORE1:
+        line(e, "sct_%s(p%d, %s, %s, %d);", t, in->param, reg(e, in->a[0], f, v, r),
+             stored(e, in, reg(e, in->a[2], f, v, r), true), n);
+        return;
+    case K_GET:
+        declare(e, i, name, true, text_of(e, "ld_%s(%s)", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r)));
+        return;
+    case K_PUT:
+        line(e, "st_%s(%s, %s);", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r),
+             reg(e, in->a[1], f, v, r));
+        return;
+    case K_FOLD:
+        fold_into(e, text_of(e, "c%d_%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc), r),
+                  in->op, in->ty, reg(e, in->a[0], f, v, r), n);
+        return;
+    case K_FOLD2: fold_arg(e, in, reg(e, in->a[0], f, v, r), reg(e, in->a[1], f, v, r), r, n); return;
+    case K_PACKFOLD: fold_into(e, text_of(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
+    case K_ACTIVE:
+        line(e, "v%d_%d = v%d_%d + %s;", i, r, i, r,
+             n == e->L ? "bc_vf32(1)" : text_of(e, "sel_vf32(pre_vbool(%d), bc_vf32(1), bc_vf32(0))", n));
+        return;
+    default: return;
+    }
+}
+
+static void host_step(Emit *e, int i, const Step *s) {
+    const Ins *in = at(e, i);
+    if (in->k == K_CONST) return;
+    if (in->rank == RANK_ROW && (in->k == K_OP || in->k == K_LOAD1 || in->k == K_ROWGET)) {
+        host_block(e, i);
+        return;
+    }
+    bool pack = in->k == K_PACKFOLD || in->k == K_ACTIVE;
+    if (in->rank == RANK_PACK && !pack && in->k != K_FOLD && in->k != K_FOLD2) {
+        host_block(e, i);
+        return;
+    }
+    for (int r = 0; pack && r < e->R; r++)
+        declare(e, i, text_of(e, "v%d_%d", i, r), true,
+                text_of(e, "bc_v%s(%s)", ty_text(in->ty), in->k == K_ACTIVE ? "0" : literal(e, in->ty, in->c)));
+    for (int f = 0; f < e->k->plan.flight; f++)
+        for (int v = 0; v < e->k->plan.V; v++)
+            for (int r = 0; r < e->R; r++) {
+                int n = active(e, s, f, v, r);
+                if (n) elem(e, i, s, f, v, r, n);
+            }
+    if (in->k == K_STOREP && e->k->plan.prefetch && e->sweep == e->k->nsweeps - 1) prefetch(e, s);
+}
+
+/* In the last sweep: the lines of the rows ahead that their first sweep will read. Only inputs whose rows lie one
+ * stride apart. */
+static void prefetch(Emit *e, const Step *s) {
+    const Kern *k = e->k;
+    const Node *first = NULL;
+    for (int n = 0; n < k->nnodes && !first; n++)
+        if (k->node[n].kind == NODE_SWEEP) first = &k->node[n];
+    if (!first || first->domain != e->domain || k->plan.V != 1) return;
+    for (int i = first->i0; i < first->i1; i++) {
+        const Ins *in = at(e, i);
+        if (in->k != K_LOADP || in->a[1] >= 0) continue;
+        const Param *p = &k->prog->param[in->param];
+        int row = -1, nrow = 0;
+        for (int d = 0; d < p->rank; d++)
+            if (k->prog->row_axes >> p->axis[d] & 1) row = d, nrow++;
+        if (nrow != 1) continue;
+        int bytes = ty_bytes(p->ty);
+        for (int f = 0; f < k->plan.flight; f++)
+            for (int r = 0; r < e->R; r++)
+                if (active(e, s, f, 0, r) && (r * e->L * bytes) % 64 == 0)
+                    line(e, "__builtin_prefetch(%s + %d * a[%d].i);", spot(e, in, s, f, 0, r).at, k->plan.prefetch,
+                         k->abi.stride[in->param][row]);
+    }
+}
+
+static void host_head(Emit *e) {
+    const Kern *k = e->k;
+    e->L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup;
+    e->R = k->plan.W / e->L;
+    line(e, "void rowfold_kernel_%s(const slot *restrict a, i64 row0, i64 row1) {", k->name);
+    e->depth++;
+    for (int i = 0; i < k->prog->nparams; i++) {
+        const Param *p = &k->prog->param[i];
+        if (k->abi.ptr[i] >= 0)
+            line(e, "%s%s *restrict p%d = a[%d].p; /* %s */", p->dir == DIR_IN ? "const " : "", ty_text(p->ty), i,
+                 k->abi.ptr[i], p->name);
+    }
+    for (int i = 0; i < k->nstripes; i++) {
+        const Stripe *s = &k->stripe[i];
+        int64_t chunk = (int64_t)k->plan.W * k->plan.V,
+                n = k->domain[s->domain].n_serial * ceil_div(k->domain[s->domain].n_mapped, chunk) * chunk;
+        if (s->home == HOLD_REGISTER)
+            line(e, "%s s%d[%" PRId64 "] __attribute__((aligned(64)));", ty_text(s->ty), i, n ? n : 1);
+    }
+    for (int i = 0; i < k->narrays; i++)
+        line(e, "%s a%d[%" PRId64 "];", scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+    line(e, "for (i64 row = row0; row < row1; row++) {");
+    e->depth++;
+    for (int i = 0; i < k->ncells; i++)
+        for (int q = 0; q < k->cell[i].acc; q++)
+            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", ty_text(k->cell[i].ty), i, q, r);
+}
+
+static void host_tail(Emit *e) {
+    e->depth--;
+    line(e, "}");
+    if (e->k->plan.store == STORE_STREAM) line(e, "fence();");
+    e->depth--;
+    line(e, "}");
+}
+
+const Speak speak_host = {host_head, host_tail, host_block, host_step, host_prelude};

@@ -1,0 +1,147 @@
+/* Pairs of reductions taken in one sweep: (max, sum of exp) online, rescaled once a step; (sum, squared deviations)
+ * about a shift, or by merging each step's own mean and deviations (Chan, Golub, LeVeque 1983). */
+#include "lower.h"
+
+#include <math.h>
+
+static int op2(Low *l, Op op, int x, int y) {
+    return kb_op(&l->b, op, x, y, -1);
+}
+
+static int fconst(Low *l, int like, double x) {
+    return kb_const_f(&l->b, l->k->ins[like].ty, x);
+}
+
+static int exp_of(Low *l, int x) {
+    return l->k->poly && l->k->ins[x].ty == TY_F32 ? math_expand(&l->b, OP_EXP, x, -1)
+                                                   : kb_op(&l->b, OP_EXP, x, -1, -1);
+}
+
+static int cell_get(Low *l, int cell, Rank rank) {
+    return kb_ins(
+        &l->b,
+        (Ins){.k = K_CELL, .ty = l->k->cell[cell].ty, .rank = rank, .a = {-1, -1, -1}, .param = -1, .imm = cell});
+}
+
+static void cell_set(Low *l, int cell, int x) {
+    kb_ins(
+        &l->b,
+        (Ins){
+            .k = K_SETCELL, .ty = l->k->cell[cell].ty, .rank = RANK_PACK, .a = {x, -1, -1}, .param = -1, .imm = cell});
+}
+
+static void fold(Low *l, int cell, Op op, int x) {
+    kb_ins(&l->b, (Ins){.k = K_FOLD,
+                        .op = op,
+                        .ty = l->k->cell[cell].ty,
+                        .rank = RANK_PACK,
+                        .a = {x, -1, -1},
+                        .param = -1,
+                        .imm = cell});
+}
+
+static int pack_fold(Low *l, Op op, int x, double identity) {
+    Ty ty = l->k->ins[x].ty;
+    return kb_ins(&l->b, (Ins){.k = K_PACKFOLD,
+                               .op = op,
+                               .ty = ty,
+                               .rank = RANK_PACK,
+                               .a = {x, -1, -1},
+                               .param = -1,
+                               .c = ty_num(ty, identity, 0)});
+}
+
+/* m, or 0 where m is -inf: no element yet, or only -inf ones; exp(x - 0) is then 0 as it must be. */
+static int finite_max(Low *l, int m) {
+    return kb_op(&l->b, OP_WHERE, op2(l, OP_EQ, m, fconst(l, m, -INFINITY)), fconst(l, m, 0), m);
+}
+
+static int active(Low *l, Ty ty) {
+    int n = kb_ins(&l->b, (Ins){.k = K_ACTIVE, .ty = TY_F32, .rank = RANK_PACK, .a = {-1, -1, -1}, .param = -1});
+    return kb_cast(&l->b, ty, n);
+}
+
+void pair_before(Low *l, const Pair *pr, PairCells *c) {
+    Ty ty = l->p->val[pr->second].ty;
+    static const char *const names[][4] = {
+        [STAT_ONLINE] = {"m", "s"}, [STAT_SHIFTED] = {"d", "dd"}, [STAT_WELFORD] = {"sum", "count", "mean", "m2"}};
+    int n = pr->stat == STAT_WELFORD ? 4 : 2, folds = pr->stat == STAT_SHIFTED ? l->plan->acc : 1;
+    for (int i = 0; i < n; i++) {
+        c->cell[i] = low_cell(l, ty, folds, names[pr->stat][i]);
+        low_init(l, c->cell[i], ty, pr->stat == STAT_ONLINE && i == 0 ? -INFINITY : 0, 0);
+    }
+    if (pr->stat != STAT_SHIFTED) return;
+    l->at_first = true;
+    l->tick++;
+    int k = low_val(l, pr->x);
+    l->at_first = false;
+    l->tick++;
+    int finite = op2(l, OP_LT, kb_op(&l->b, OP_ABS, k, -1, -1), fconst(l, k, INFINITY));
+    c->shift = kb_op(&l->b, OP_WHERE, finite, k, fconst(l, k, 0)); /* a shift of inf or NaN would spoil finite sums */
+}
+
+void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
+    int x = low_val(l, pr->x);
+    if (pr->stat == STAT_ONLINE) {
+        int m0 = cell_get(l, c->cell[0], RANK_PACK), m1 = op2(l, OP_MAX, m0, pack_fold(l, OP_MAX, x, -INFINITY));
+        int m = finite_max(l, m1);
+        int e = exp_of(l, op2(l, OP_SUB, x, m));
+        int scale = exp_of(l, op2(l, OP_SUB, m0, m));
+        int s = kb_op(&l->b, OP_FMA, cell_get(l, c->cell[1], RANK_PACK), scale, pack_fold(l, OP_ADD, e, 0));
+        cell_set(l, c->cell[0], m1);
+        cell_set(l, c->cell[1], s);
+    } else if (pr->stat == STAT_SHIFTED) {
+        int d = op2(l, OP_SUB, x, c->shift);
+        fold(l, c->cell[0], OP_ADD, d);
+        fold(l, c->cell[1], OP_ADD, op2(l, OP_MUL, d, d));
+    } else {
+        Ty ty = l->p->val[pr->second].ty;
+        int n = active(l, ty), one = fconst(l, n, 1), sum = pack_fold(l, OP_ADD, x, 0);
+        int mean = op2(l, OP_DIV, sum, op2(l, OP_MAX, n, one)), d = op2(l, OP_SUB, x, mean);
+        int m2 = pack_fold(l, OP_ADD, op2(l, OP_MUL, d, d), 0);
+        int sum0 = cell_get(l, c->cell[0], RANK_PACK), n0 = cell_get(l, c->cell[1], RANK_PACK);
+        int mean0 = cell_get(l, c->cell[2], RANK_PACK), m20 = cell_get(l, c->cell[3], RANK_PACK);
+        int n1 = op2(l, OP_ADD, n0, n), share = op2(l, OP_DIV, n, op2(l, OP_MAX, n1, one));
+        int delta = op2(l, OP_SUB, mean, mean0);
+        int cross = op2(l, OP_MUL, op2(l, OP_MUL, delta, delta), op2(l, OP_MUL, n0, share));
+        cell_set(l, c->cell[0], op2(l, OP_ADD, sum0, sum));
+        cell_set(l, c->cell[1], n1);
+        cell_set(l, c->cell[2], kb_op(&l->b, OP_FMA, delta, share, mean0));
+        cell_set(l, c->cell[3], op2(l, OP_ADD, op2(l, OP_ADD, m20, m2), cross));
+    }
+}
+
+void pair_after(Low *l, const Pair *pr, PairCells *c) {
+    Ty ty = l->p->val[pr->second].ty;
+    int *first = &l->red_now[pr->first], *second = &l->red_now[pr->second];
+    if (pr->stat == STAT_ONLINE) {
+        int ml = cell_get(l, c->cell[0], RANK_LANE), m = low_join(l, OP_MAX, ml), inf = fconst(l, m, INFINITY);
+        int s = op2(l, OP_MUL, cell_get(l, c->cell[1], RANK_LANE), exp_of(l, op2(l, OP_SUB, ml, finite_max(l, m))));
+        s = low_join(l, OP_ADD, s);
+        /* where two sweeps would have met inf - inf: NaN, unless the program guards it as logsumexp does */
+        const Val *f = &l->p->val[l->p->val[pr->second].a[0]];
+        bool guarded = l->p->val[f->a[0]].a[1] != pr->first;
+        if (guarded)
+            s = kb_op(&l->b, OP_WHERE, op2(l, OP_EQ, m, inf), inf, s);
+        else
+            s = kb_op(&l->b, OP_WHERE, op2(l, OP_EQ, m, fconst(l, m, -INFINITY)), fconst(l, m, NAN), s);
+        *first = m;
+        *second = s;
+        return;
+    }
+    int n = kb_const_f(&l->b, ty, (double)pr->n);
+    if (pr->stat == STAT_SHIFTED) {
+        int d = low_join(l, OP_ADD, low_merge(l, c->cell[0], OP_ADD)),
+            dd = low_join(l, OP_ADD, low_merge(l, c->cell[1], OP_ADD));
+        int lost = op2(l, OP_DIV, op2(l, OP_MUL, d, d), n);
+        *first = kb_op(&l->b, OP_FMA, n, c->shift, d);
+        *second = op2(l, OP_MAX, op2(l, OP_SUB, dd, lost), fconst(l, d, 0));
+        return;
+    }
+    int sum = low_join(l, OP_ADD, cell_get(l, c->cell[0], RANK_LANE)), mean = op2(l, OP_DIV, sum, n);
+    int d = op2(l, OP_SUB, cell_get(l, c->cell[2], RANK_LANE), mean);
+    int m2 = kb_op(&l->b, OP_FMA, op2(l, OP_MUL, d, d), cell_get(l, c->cell[1], RANK_LANE),
+                   cell_get(l, c->cell[3], RANK_LANE));
+    *first = sum;
+    *second = low_join(l, OP_ADD, m2);
+}

@@ -1,0 +1,361 @@
+/* Values and addresses: a tile of Prog becomes instructions at the place where lowering stands (a sweep over a domain,
+ * or a block). */
+#include "lower.h"
+
+#include <math.h>
+
+static int ins(Low *l, Ins i) {
+    return kb_ins(&l->b, i);
+}
+
+static Rank rank_of(const Low *l, int x) {
+    return x < 0 ? RANK_ROW : l->k->ins[x].rank;
+}
+
+static int c64(Low *l, int64_t x) {
+    return kb_const_i(&l->b, TY_I64, x);
+}
+
+static int add64(Low *l, int x, int y) {
+    return x < 0 ? y : y < 0 ? x : kb_op(&l->b, OP_ADD, x, y, -1);
+}
+
+static int mul64(Low *l, int x, int y) {
+    return kb_op(&l->b, OP_MUL, x, y, -1);
+}
+
+static bool is_row(const Low *l, int axis) {
+    return l->p->row_axes >> axis & 1;
+}
+
+/* ---- strides ---- */
+
+/* Stride of a dimension where it is known when the kernel is compiled: dense, and nothing but element axes after it. */
+static bool static_stride(const Low *l, int param, int dim, int64_t *out) {
+    const Param *p = &l->p->param[param];
+    if (is_row(l, p->axis[dim]) || l->pb->strided >> param & 1) return false;
+    int64_t n = 1;
+    for (int d = dim + 1; d < p->rank; d++) {
+        if (is_row(l, p->axis[d])) return false;
+        n *= l->s->n[p->axis[d]];
+    }
+    *out = n;
+    return true;
+}
+
+static int stride_of(Low *l, int param, int dim) {
+    int64_t n;
+    return static_stride(l, param, dim, &n) ? c64(l, n) : l->stride[param][dim];
+}
+
+void low_prologue(Low *l) {
+    const Prog *p = l->p;
+    int row =
+        ins(l, (Ins){.k = K_ROWIDX, .ty = TY_I64, .rank = RANK_ROW, .a = {-1, -1, -1}, .param = -1, .note = "row"});
+    int left = row, axes[MAX_AXES], n = 0;
+    for (int i = 0; i < p->naxes; i++)
+        if (is_row(l, i)) axes[n++] = i;
+    for (int k = n - 1; k >= 0; k--) { /* the last row axis is the fastest of the row's number */
+        int ext = ins(l, (Ins){.k = K_SLOT,
+                               .ty = TY_I64,
+                               .rank = RANK_ROW,
+                               .a = {-1, -1, -1},
+                               .param = -1,
+                               .imm = l->k->abi.row[axes[k]]});
+        l->row_coord[axes[k]] = k ? kb_op(&l->b, OP_MOD, left, ext, -1) : left;
+        if (k) left = kb_op(&l->b, OP_DIV, left, ext, -1);
+    }
+    for (int q = 0; q < p->nparams; q++) {
+        const Param *a = &p->param[q];
+        if (a->dir == DIR_SCALAR) {
+            Ty slot = ty_is_float(a->ty) ? TY_F64 : TY_I64;
+            int x = ins(l, (Ins){.k = K_SLOT,
+                                 .ty = slot,
+                                 .rank = RANK_ROW,
+                                 .a = {-1, -1, -1},
+                                 .param = -1,
+                                 .imm = l->k->abi.scalar[q],
+                                 .note = a->name});
+            l->scalar[q] = kb_cast(&l->b, a->ty, x);
+        }
+        if (a->dir == DIR_SCALAR || a->dir == DIR_CONST) continue;
+        int base = -1;
+        for (int d = 0; d < a->rank; d++) {
+            int64_t st;
+            l->stride[q][d] = -1;
+            if (static_stride(l, q, d, &st)) continue;
+            l->stride[q][d] = ins(l, (Ins){.k = K_SLOT,
+                                           .ty = TY_I64,
+                                           .rank = RANK_ROW,
+                                           .a = {-1, -1, -1},
+                                           .param = -1,
+                                           .imm = l->k->abi.stride[q][d]});
+            if (is_row(l, a->axis[d])) base = add64(l, base, mul64(l, l->row_coord[a->axis[d]], l->stride[q][d]));
+        }
+        l->row_base[q] = base < 0 ? c64(l, 0) : base;
+    }
+}
+
+/* ---- coordinates ---- */
+
+/* Coordinate of one axis within a number that counts the points of `axes`, last axis fastest. */
+static int decode(Low *l, int number, uint32_t axes, int axis, Ty ty) {
+    int64_t after = 1;
+    bool first = true;
+    for (int i = axis + 1; i < MAX_AXES; i++)
+        if (axes >> i & 1) after *= l->s->n[i];
+    for (int i = 0; i < axis; i++) first = first && !(axes >> i & 1);
+    int x = after > 1 ? kb_op(&l->b, OP_DIV, number, kb_const_i(&l->b, ty, after), -1) : number;
+    return first ? x : kb_op(&l->b, OP_MOD, x, kb_const_i(&l->b, ty, l->s->n[axis]), -1);
+}
+
+static int elem_index(Low *l) {
+    Ty ty = l->plan->index == 32 ? TY_I32 : TY_I64;
+    return ins(l, (Ins){.k = K_ELEM, .ty = ty, .rank = RANK_ELEM, .a = {-1, -1, -1}, .param = -1});
+}
+
+int low_coord(Low *l, int axis) {
+    if (is_row(l, axis)) return l->row_coord[axis];
+    if (l->serial >> axis & 1) return decode(l, l->serial_index, l->serial, axis, TY_I64);
+    if (l->at_first || l->domain < 0) return c64(l, 0);
+    Ty ty = l->plan->index == 32 ? TY_I32 : TY_I64;
+    int x = decode(l, elem_index(l), l->k->domain[l->domain].mapped, axis, ty);
+    return kb_cast(&l->b, TY_I64, x);
+}
+
+int low_serial_index(Low *l, uint32_t axes) {
+    if (axes == l->serial) return l->serial_index;
+    int at = -1;
+    for (int i = 0; i < MAX_AXES; i++) {
+        if (!(axes >> i & 1)) continue;
+        int c = low_coord(l, i);
+        at = at < 0 ? c : add64(l, mul64(l, at, c64(l, l->s->n[i])), c);
+    }
+    return at < 0 ? c64(l, 0) : at;
+}
+
+/* ---- tensors ---- */
+
+/* Address of the in-place element: rows and serial coordinates in `base`; the mapped part as e*stride where it can be
+ * (pack), else in an index of its own. */
+typedef struct Addr {
+    int base; /* ROW, i64 */
+    bool pack;
+    int stride; /* of a pack: -1 is 1 */
+    int index;  /* ELEM, i64: the whole address, where !pack and some axis is mapped; else -1 */
+} Addr;
+
+static Addr address(Low *l, int param) {
+    const Param *p = &l->p->param[param];
+    uint32_t mapped = l->domain >= 0 && !l->at_first ? l->k->domain[l->domain].mapped : 0;
+    Addr a = {l->row_base[param], false, -1, -1};
+    int first = -1, nmapped = 0;
+    bool in_order = true;
+    for (int d = 0; d < p->rank; d++) {
+        int x = p->axis[d];
+        if (is_row(l, x)) continue;
+        if (mapped >> x & 1) {
+            if (first < 0)
+                first = d;
+            else
+                in_order = in_order && d == first + nmapped && p->axis[d - 1] < x;
+            nmapped++;
+        } else {
+            int c = low_coord(l, x);
+            if (l->k->ins[c].k != K_CONST || l->k->ins[c].c.i != 0)
+                a.base = add64(l, a.base, mul64(l, c, stride_of(l, param, d)));
+        }
+    }
+    if (!nmapped) return a;
+    int64_t st = 0;
+    int last = first + nmapped - 1;
+    bool whole = nmapped == __builtin_popcount(mapped), known = static_stride(l, param, last, &st);
+    if (in_order && whole && (known || nmapped == 1)) {
+        a.pack = true;
+        a.stride = known ? (st == 1 ? -1 : c64(l, st)) : l->stride[param][last];
+        return a;
+    }
+    a.index = a.base;
+    for (int d = 0; d < p->rank; d++)
+        if (!is_row(l, p->axis[d]) && mapped >> p->axis[d] & 1)
+            a.index = add64(l, a.index, mul64(l, low_coord(l, p->axis[d]), stride_of(l, param, d)));
+    return a;
+}
+
+static int load_at(Low *l, int param, Addr a, int policy) {
+    const Param *p = &l->p->param[param];
+    Ins i = {.ty = ty_compute(p->ty), .param = param, .policy = policy, .note = p->name};
+    if (a.pack) {
+        i.k = K_LOADP, i.rank = RANK_ELEM;
+        i.a[0] = a.base, i.a[1] = a.stride, i.a[2] = -1;
+    } else {
+        i.k = K_LOAD1, i.a[0] = a.index >= 0 ? a.index : a.base, i.a[1] = i.a[2] = -1;
+        i.rank = rank_of(l, i.a[0]);
+    }
+    return ins(l, i);
+}
+
+int low_load_home(Low *l, int param) {
+    return load_at(l, param, address(l, param), LOAD_PLAIN);
+}
+
+void low_store(Low *l, int param, int x) {
+    const Param *p = &l->p->param[param];
+    Addr a = address(l, param);
+    Ins i = {.ty = l->k->ins[x].ty, .param = param, .policy = l->plan->store, .note = p->name};
+    i.k = a.pack ? K_STOREP : K_STORE1;
+    i.a[0] = a.pack ? a.base : a.index >= 0 ? a.index : a.base;
+    i.a[1] = a.pack ? a.stride : -1;
+    i.a[2] = x;
+    i.rank = a.pack || a.index >= 0 ? RANK_ELEM : RANK_ROW;
+    ins(l, i);
+}
+
+/* A read at another index: the address from all dimensions, a guard for each index that is not the axis's own
+ * coordinate. */
+static int gather(Low *l, const Val *v) {
+    const Param *p = &l->p->param[v->param];
+    int at = -1, guard = -1;
+    for (int d = 0; d < p->rank; d++) {
+        const Val *iv = &l->p->val[v->idx[d]];
+        int axis = p->axis[d];
+        bool own = iv->op == OP_IDX && iv->axis == axis;
+        int x = kb_cast(&l->b, TY_I64, low_val(l, v->idx[d]));
+        at = add64(l, at, mul64(l, x, stride_of(l, v->param, d)));
+        if (own) continue;
+        int ext = is_row(l, axis) ? ins(l, (Ins){.k = K_SLOT,
+                                                 .ty = TY_I64,
+                                                 .rank = RANK_ROW,
+                                                 .a = {-1, -1, -1},
+                                                 .param = -1,
+                                                 .imm = l->k->abi.row[axis]})
+                                  : c64(l, l->s->n[axis]);
+        int in = kb_op(&l->b, OP_AND, kb_op(&l->b, OP_GE, x, c64(l, 0), -1), kb_op(&l->b, OP_LT, x, ext, -1), -1);
+        guard = guard < 0 ? in : kb_op(&l->b, OP_AND, guard, in, -1);
+    }
+    Ty ty = ty_compute(p->ty);
+    int fill = -1;
+    if (guard >= 0)
+        fill = v->fill >= 0      ? low_val(l, v->fill)
+               : ty_is_float(ty) ? kb_const_f(&l->b, ty, NAN)
+                                 : kb_const_i(&l->b, ty, 0);
+    if (at < 0) at = c64(l, 0); /* a tensor without dimensions */
+    Rank r = rank_of(l, at);
+    if (rank_of(l, guard) > r) r = rank_of(l, guard);
+    if (rank_of(l, fill) > r) r = rank_of(l, fill);
+    return ins(l, (Ins){.k = K_LOAD1,
+                        .ty = ty,
+                        .rank = r,
+                        .a = {at, guard, fill},
+                        .param = v->param,
+                        .policy = LOAD_PLAIN,
+                        .note = p->name});
+}
+
+/* ---- values ---- */
+
+static int reduction(Low *l, int v) {
+    if (l->red_stripe[v] >= 0) {
+        Stripe *s = &l->k->stripe[l->red_stripe[v]];
+        s->last = l->sweep_node;
+        uint32_t serial = l->k->domain[s->domain].serial;
+        int at = serial ? low_serial_index(l, serial) : -1;
+        return ins(l, (Ins){.k = K_GET,
+                            .ty = l->p->val[v].ty,
+                            .rank = RANK_ELEM,
+                            .a = {at, -1, -1},
+                            .param = -1,
+                            .imm = l->red_stripe[v]});
+    }
+    if (l->red_now[v] >= 0) return l->red_now[v];
+    uint32_t axes = l->p->val[v].axes & ~l->p->row_axes;
+    return ins(l, (Ins){.k = K_ROWGET,
+                        .ty = l->p->val[v].ty,
+                        .rank = RANK_ROW,
+                        .a = {low_serial_index(l, axes), -1, -1},
+                        .param = -1,
+                        .imm = l->red_array[v]});
+}
+
+static int compute(Low *l, int val) {
+    const Val *v = &l->p->val[val];
+    int x[3] = {-1, -1, -1};
+    switch (v->op) {
+    case OP_CONST:
+        return ty_is_float(v->ty) ? kb_const_f(&l->b, v->ty, num_f64(v->k, v->ty))
+                                  : kb_const_i(&l->b, v->ty, v->ty == TY_BOOL ? v->k.b : v->k.i);
+    case OP_SCALAR: return l->scalar[v->param];
+    case OP_IDX: return low_coord(l, v->axis);
+    case OP_RED: return reduction(l, val);
+    case OP_LOAD:
+        if (!val_in_place(l->p, v)) return gather(l, v);
+        if (l->p->param[v->param].dir == DIR_INOUT && l->written[v->param] >= 0 && !l->err)
+            l->err = diag(l->cx, S_AUDIT_INOUT, v->at, "hold the value in a register, or write to another output",
+                          "%s is read in sweep %d after sweep %d wrote it", l->p->param[v->param].name, l->sweep,
+                          l->written[v->param]);
+        return load_at(l, v->param, address(l, v->param), l->plan->load);
+    default: break;
+    }
+    for (int i = 0; i < op_info(v->op)->arity; i++) x[i] = low_val(l, v->a[i]);
+    if (v->op == OP_CAST) return kb_cast(&l->b, v->to, x[0]);
+    if (v->op == OP_BITS) return kb_bits(&l->b, v->to, x[0]);
+    if (l->k->poly && v->ty == TY_F32 && op_info(v->op)->cost == COST_SPECIAL)
+        return math_expand(&l->b, v->op, x[0], x[1]);
+    return kb_op(&l->b, v->op, x[0], x[1], x[2]);
+}
+
+/* The value out of its home, or made and put there by the first sweep of its domain that needs it. */
+static int held(Low *l, int val, int c) {
+    const Cand *cand = &l->sc->cand[c];
+    Domain *d = &l->k->domain[cand->domain];
+    int at = d->serial ? low_serial_index(l, d->serial) : -1;
+    Stripe *s = &l->k->stripe[l->stripe[c]];
+    if (l->hold[c] == HOLD_OUTPUT) {
+        if (l->filled[c] >= 0) {
+            s->last = l->sweep_node;
+            return low_load_home(l, cand->output);
+        }
+        int x = compute(l, val);
+        low_store(l, cand->output, x);
+        l->k->ins[l->k->nins - 1].policy =
+            STORE_PLAIN; /* it is read back: streaming over lines just written costs twice */
+        s->first = s->last = l->sweep_node;
+        l->filled[c] = l->sweep;
+        return x;
+    }
+    if (l->filled[c] >= 0) {
+        s->last = l->sweep_node;
+        return ins(l, (Ins){.k = K_GET,
+                            .ty = ty_compute(s->ty),
+                            .rank = RANK_ELEM,
+                            .a = {at, -1, -1},
+                            .param = -1,
+                            .imm = l->stripe[c],
+                            .note = cand->name});
+    }
+    int x = compute(l, val);
+    ins(l, (Ins){.k = K_PUT,
+                 .ty = l->k->ins[x].ty,
+                 .rank = RANK_ELEM,
+                 .a = {at, x, -1},
+                 .param = -1,
+                 .imm = l->stripe[c],
+                 .note = cand->name});
+    s->first = s->last = l->sweep_node;
+    l->filled[c] = l->sweep;
+    return x;
+}
+
+int low_val(Low *l, int val) {
+    if (l->stamp[val] == l->tick) return l->memo[val];
+    int c = l->cand_of[val];
+    bool keep = c >= 0 && l->domain >= 0 && l->domain == l->sc->cand[c].domain && !l->at_first &&
+                (l->hold[c] == HOLD_REGISTER || l->hold[c] == HOLD_REGISTER32 || l->hold[c] == HOLD_SHARED ||
+                 l->hold[c] == HOLD_OUTPUT);
+    int x = keep ? held(l, val, c) : compute(l, val);
+    const Val *v = &l->p->val[val];
+    if (v->name && !l->k->ins[x].note) l->k->ins[x].note = v->name;
+    l->stamp[val] = l->tick;
+    l->memo[val] = x;
+    return x;
+}

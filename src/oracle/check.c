@@ -1,0 +1,260 @@
+/* Outputs against the definition: all of it at once (oracle_eval, then oracle_compare), or a row at a time
+ * (oracle_check). */
+#include <math.h>
+#include <string.h>
+
+#include "rowwork.h"
+
+/* ---- one element ---- */
+typedef struct Want {
+    Ty ty; /* compute type: v is the value of a float, i of the others */
+    long double v;
+    int64_t i;
+    double e;
+    const int64_t *set;
+} Want;
+
+static Num want_num(const Want *t, int side) { /* the value, or an end of what may be stored */
+    Num x = {.i = 0};
+    if (ty_is_float(t->ty)) {
+        long double v = side == 0 || t->e == 0 ? t->v : t->v + side * (long double)t->e;
+        if (t->ty == TY_F64)
+            x.d = (double)v;
+        else
+            x.f = (float)v;
+    } else if (t->ty == TY_BOOL) {
+        x.b = side == 0 || t->e == 0 ? t->i != 0 : side > 0;
+    } else if (side == 0 || t->e == 0) {
+        x.i = t->i;
+    } else {
+        const bool sign = ty_is_signed(t->ty);
+        const double end = (double)t->i + side * t->e;
+        if (fabs(end) < 0x1p62 && t->e < 0x1p62)
+            x.i = end < 0 && !sign ? 0 : t->i + side * (int64_t)ceil(t->e);
+        else
+            x.i = side > 0 ? (sign ? INT64_MAX : -1) : sign ? INT64_MIN : 0; /* -1: all bits of a u64 */
+    }
+    return x;
+}
+
+static long double real_of(Num x, Ty t) {
+    switch (t) {
+    case TY_F64: return (long double)x.d;
+    case TY_F32: return (long double)x.f;
+    case TY_BOOL: return x.b;
+    case TY_U32:
+    case TY_U64: return (long double)x.u;
+    default: return (long double)x.i;
+    }
+}
+
+/* Is `got`, read from storage type st, what may be stored there? share: its error as a share of the bound, which allows
+ * for the storage too. */
+static bool legal(const Want *t, Ty st, Num got, double *share, double *bound) {
+    const Ty ct = ty_compute(st);
+    *share = 0;
+    *bound = t->e;
+    if (t->e == (double)INFINITY) return true;
+    const long double g = real_of(got, ct);
+    if (t->set) {
+        for (int64_t k = 1; k <= t->set[0]; k++)
+            if (real_of(num_cast(st, (Num){.i = t->set[k]}, TY_I64), ct) == g) return true;
+        return false;
+    }
+    if (st == t->ty && ty_is_float(st) && fabsl(g - t->v) <= t->e) { /* most are stored as they were computed */
+        *share = g == t->v ? 0 : (double)(fabsl(g - t->v) / t->e);
+        return true;
+    }
+    const long double v = real_of(num_cast(st, want_num(t, 0), t->ty), ct);
+    if (isnan(v)) return isnan(g);
+    const long double lo = real_of(num_cast(st, want_num(t, -1), t->ty), ct),
+                      hi = real_of(num_cast(st, want_num(t, 1), t->ty), ct);
+    const long double exact = ty_is_float(t->ty) && !isinf(t->v) ? t->v : v, err = fabsl(g - exact);
+    const long double most = fmaxl(fmaxl(hi - exact, exact - lo), t->e);
+    *bound = isnan(most) ? 0 : (double)most;
+    *share = err > 0 && most > 0 && !isinf(err) ? (double)(err / most) : 0;
+    return lo <= g && g <= hi;
+}
+
+static void judge(Verdict *d, const Want *t, Ty st, Num got, int param, const int64_t *at, int rank) {
+    double share, bound;
+    const bool ok = legal(t, st, got, &share, &bound);
+    d->checked++;
+    if (ok && share > d->worst) d->worst = share;
+    if (ok) return;
+    d->worst =
+        fmax(d->worst,
+             share > 1 ? share : (double)INFINITY); /* without a bound to compare with, any error is infinitely large */
+    if (d->bad++ == 0) {
+        d->ok = false;
+        d->param = param;
+        memcpy(d->at, at, sizeof(int64_t) * (size_t)rank);
+        d->got = (double)real_of(got, ty_compute(st));
+        d->want = ty_is_float(t->ty) ? (double)t->v : (double)real_of(want_num(t, 0), t->ty);
+        d->bound = bound;
+    }
+}
+
+static Err report(Cx *cx, const Prog *p, const Verdict *d) {
+    if (d->ok) return OK;
+    const Param *q = &p->param[d->param];
+    Buf b = buf_new(cx->a);
+    buf_str(&b, q->name);
+    for (int k = 0; k < q->rank; k++)
+        buf_fmt(&b, "%s%s=%lld", k ? ", " : "[", p->axis[q->axis[k]].name, (long long)d->at[k]);
+    buf_str(&b, q->rank ? "] is " : " is ");
+    buf_f64(&b, d->got);
+    buf_str(&b, ", defined as ");
+    buf_f64(&b, d->want);
+    buf_str(&b, " within ");
+    buf_f64(&b, d->bound);
+    return diag(cx, S_ORACLE_MISMATCH, NOWHERE, NULL, "%s; %lld of %lld elements are wrong", b.s, (long long)d->bad,
+                (long long)d->checked);
+}
+
+/* ---- places ---- */
+static void row_major(const Prog *p, const Shape *s, int param, int64_t stride[MAX_RANK]) {
+    int64_t n = 1;
+    for (int d = p->param[param].rank - 1; d >= 0; d--) {
+        stride[d] = n;
+        n *= s->n[p->param[param].axis[d]];
+    }
+}
+
+static Err check_outputs(Cx *cx, const Prog *p, const Shape *s, const Args *out) {
+    for (int o = 0; o < p->nouts; o++) {
+        const Param *q = &p->param[p->out[o].param];
+        const Tensor *t = &out->t[p->out[o].param];
+        bool fits = t->ty == q->ty && t->rank == q->rank;
+        int64_t n = 1;
+        for (int d = 0; fits && d < q->rank; d++) {
+            fits = t->n[d] == s->n[q->axis[d]] && t->stride[d] >= 0;
+            n *= t->n[d];
+        }
+        if (!fits || (n > 0 && !t->data))
+            return diag(cx, S_ORACLE_ARGS, NOWHERE, NULL,
+                        "output %s has another type or shape than its parameter, or no memory", q->name);
+    }
+    return OK;
+}
+
+/* The argmax whose index val is, perhaps rounded to another integer type; -1: none. */
+static int index_source(const Prog *p, int val) {
+    while (p->val[val].op == OP_CAST && ty_is_int(p->val[val].ty)) val = p->val[val].a[0];
+    return p->val[val].op == OP_RED && red_info(p->val[val].red)->join == RED_PAIR ? val : -1;
+}
+
+static Want want_of(const Work *w, int val, int source, int64_t i) {
+    const Node *x = &w->node[val];
+    Want t = {.ty = w->p->val[val].ty, .e = x->col.e[i], .set = source >= 0 ? w->node[source].set[i] : NULL};
+    if (!ty_is_float(t.ty))
+        t.i = ((const int64_t *)x->col.v)[i];
+    else
+        t.v = w->wide ? ((const long double *)x->col.v)[i] : (long double)((const double *)x->col.v)[i];
+    return t;
+}
+
+/* ---- the three calls ---- */
+static void store_run(void *user, Work *w, const Run *r) {
+    Expect *x = (Expect *)user + r->param;
+    const int source = index_source(w->p, r->val);
+    for (int64_t j = 0; j < r->n; j++) {
+        const Want t = want_of(w, r->val, source, r->src + j * r->src_step);
+        const int64_t at = r->dst + j * r->dst_step;
+        if (x->f) x->f[at] = (double)t.v;
+        if (x->w) x->w[at] = t.v;
+        if (x->i) x->i[at] = t.i;
+        x->e[at] = t.e;
+        if (t.set) x->set[at] = arena_dup(w->cx->a, t.set, sizeof(int64_t) * (size_t)(t.set[0] + 1));
+    }
+}
+
+Err oracle_eval(Cx *cx, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o, Expect out[MAX_PARAMS]) {
+    Work *w;
+    Err err = work_new(cx, p, s, in, o, &w);
+    if (err) return err;
+    int64_t strides[MAX_PARAMS][MAX_RANK] = {{0}};
+    for (int k = 0; k < p->nouts; k++) {
+        const int q = p->out[k].param, val = p->out[k].val;
+        const Ty ty = p->val[val].ty;
+        uint32_t axes = 0;
+        for (int d = 0; d < p->param[q].rank; d++) axes |= 1u << p->param[q].axis[d];
+        row_major(p, s, q, strides[q]);
+        Expect *x = &out[q];
+        *x = (Expect){.count = axes_count(s, axes), .ty = ty};
+        x->e = NEWN(cx->a, double, x->count);
+        if (ty == TY_F64)
+            x->w = NEWN(cx->a, long double, x->count);
+        else if (ty == TY_F32)
+            x->f = NEWN(cx->a, double, x->count);
+        else
+            x->i = NEWN(cx->a, int64_t, x->count);
+        if (index_source(p, val) >= 0) x->set = NEWN(cx->a, const int64_t *, x->count);
+    }
+    work_rows(w, (const int64_t(*)[MAX_RANK])strides, store_run, out);
+    return OK;
+}
+
+static Num load_at(const Tensor *t, int64_t off) {
+    return num_load(t->ty, (const char *)t->data + off * ty_bytes(t->ty));
+}
+
+Err oracle_compare(Cx *cx, const Prog *p, const Shape *s, const Args *outputs, const Expect *want, Verdict *v) {
+    *v = (Verdict){.ok = true};
+    Err err = check_outputs(cx, p, s, outputs);
+    if (err) return err;
+    for (int o = 0; o < p->nouts; o++) {
+        const int q = p->out[o].param, rank = p->param[q].rank;
+        const Expect *x = &want[q];
+        const Tensor *t = &outputs->t[q];
+        int64_t at[MAX_RANK] = {0}, off = 0;
+        for (int64_t i = 0; i < x->count; i++) {
+            const Want e = {x->ty,
+                            x->w   ? x->w[i]
+                            : x->f ? (long double)x->f[i]
+                                   : 0,
+                            x->i ? x->i[i] : 0, x->e[i], x->set ? x->set[i] : NULL};
+            judge(v, &e, t->ty, load_at(t, off), q, at, rank);
+            for (int d = rank - 1; d >= 0; d--) {
+                off += t->stride[d];
+                if (++at[d] < t->n[d]) break;
+                off -= t->stride[d] * t->n[d];
+                at[d] = 0;
+            }
+        }
+    }
+    return report(cx, p, v);
+}
+
+typedef struct Check {
+    const Args *outputs;
+    Verdict *v;
+} Check;
+
+static void check_run(void *user, Work *w, const Run *r) {
+    const Check *c = user;
+    const Tensor *t = &c->outputs->t[r->param];
+    const int source = index_source(w->p, r->val), rank = w->p->param[r->param].rank;
+    int64_t at[MAX_RANK];
+    memcpy(at, r->at, sizeof at);
+    for (int64_t j = 0; j < r->n; j++) {
+        const Want e = want_of(w, r->val, source, r->src + j * r->src_step);
+        if (r->last >= 0) at[r->last] = j;
+        judge(c->v, &e, t->ty, load_at(t, r->dst + j * r->dst_step), r->param, at, rank);
+    }
+}
+
+Err oracle_check(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Args *outputs, const OracleOptions *o,
+                 Verdict *v) {
+    *v = (Verdict){.ok = true};
+    Work *w;
+    Err err = work_new(cx, p, s, in, o, &w);
+    if (!err) err = check_outputs(cx, p, s, outputs);
+    if (err) return err;
+    int64_t strides[MAX_PARAMS][MAX_RANK] = {{0}};
+    for (int k = 0; k < p->nouts; k++)
+        memcpy(strides[p->out[k].param], outputs->t[p->out[k].param].stride, sizeof strides[0]);
+    Check c = {outputs, v};
+    work_rows(w, (const int64_t(*)[MAX_RANK])strides, check_run, &c);
+    return report(cx, p, v);
+}

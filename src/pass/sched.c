@@ -1,0 +1,371 @@
+/* Prog + Shape -> Sched: which axes are looped over and which are spread over lanes, which sweeps the reductions force,
+ * what each does, and which values more than one sweep needs.
+ *
+ * A sink (a reduction, an output, a fill) can be done in the first sweep in which every reduction that it depends on is
+ * finished. Sweeps are numbered by a pair: `outer` counts sweeps over the whole row, `inner` those within one serial
+ * point. A reduction over exactly the mapped axes of its domain is finished within the serial point; any other only
+ * when the whole loop has ended. */
+#include "pass.h"
+
+#include <string.h>
+
+typedef struct Level {
+    int outer, inner;
+} Level;
+
+typedef struct Make {
+    Cx *cx;
+    const Prog *p;
+    const Shape *s;
+    Sched *sc;
+    Level *red_level; /* of a reduction's sweep, by value */
+    int *red_domain;
+    int *stamp, tick; /* visited marks of the walks */
+} Make;
+
+static int64_t extent_of(const Shape *s, uint32_t axes) {
+    int64_t n = 1;
+    for (int i = 0; i < MAX_AXES; i++)
+        if (axes >> i & 1) n *= s->n[i];
+    return n;
+}
+
+static uint32_t elem_axes(const Prog *p, const Val *v) {
+    return v->axes & ~p->row_axes;
+}
+
+/* A reduction needs its domain's mapped axes all reduced (lanes meet) or all kept (lanes never meet). Where neither
+ * holds, the smaller cause moves to the serial loops: the kept axes if the fastest one is reduced, else the reduced
+ * ones. */
+static uint32_t choose_serial(const Prog *p) {
+    uint32_t serial = 0;
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < p->nvals; i++) {
+            const Val *v = &p->val[i];
+            if (v->op != OP_RED) continue;
+            uint32_t mapped = (elem_axes(p, &p->val[v->a[0]]) | v->over) & ~serial, in = mapped & v->over;
+            if (!in || in == mapped) continue;
+            int fast = 31 - __builtin_clz(mapped);
+            serial |= v->over >> fast & 1 ? mapped & ~v->over : in;
+            again = true;
+        }
+    }
+    return serial;
+}
+
+static int domain_find(Make *m, uint32_t axes) {
+    Sched *sc = m->sc;
+    for (int i = 0; i < sc->ndomains; i++)
+        if (sc->domain[i].axes == axes) return i;
+    if (sc->ndomains == MAX_DOMAINS) return -1;
+    Domain *d = &sc->domain[sc->ndomains];
+    *d = (Domain){axes, axes & sc->serial, axes & ~sc->serial, 0, 0};
+    d->n_serial = extent_of(m->s, d->serial);
+    d->n_mapped = extent_of(m->s, d->mapped);
+    return sc->ndomains++;
+}
+
+static Level later(Level a, Level b) {
+    return a.outer > b.outer || (a.outer == b.outer && a.inner > b.inner) ? a : b;
+}
+
+static const Pair *pair_of_second(const Sched *sc, int val) {
+    for (int i = 0; i < sc->npairs; i++)
+        if (sc->pair[i].second == val) return &sc->pair[i];
+    return NULL;
+}
+
+/* When a finished reduction can be used by sinks whose serial axes are `serial`. */
+static Level red_ready(const Make *m, int r, uint32_t serial) {
+    const Domain *d = &m->sc->domain[m->red_domain[r]];
+    Level l = m->red_level[r];
+    if (d->serial && d->serial == serial && m->p->val[r].over == d->mapped) return (Level){l.outer, l.inner + 1};
+    return (Level){l.outer + 1, 0};
+}
+
+static void walk_level(Make *m, int v, uint32_t serial, Level *at) {
+    if (m->stamp[v] == m->tick) return;
+    m->stamp[v] = m->tick;
+    if (m->p->val[v].op == OP_RED) {
+        *at = later(*at, red_ready(m, v, serial));
+        return;
+    }
+    int dep[MAX_DEPS];
+    for (int n = val_deps(m->p, &m->p->val[v], dep), i = 0; i < n; i++) walk_level(m, dep[i], serial, at);
+}
+
+static Level level_of(Make *m, int v, uint32_t serial) {
+    Level at = {0, 0};
+    m->tick++;
+    walk_level(m, v, serial, &at);
+    return at;
+}
+
+/* ---- pairs of reductions that one sweep can do ---- */
+
+static bool is_op(const Prog *p, int v, Op op) {
+    return v >= 0 && p->val[v].op == op;
+}
+
+static bool is_const(const Prog *p, int v, double x) {
+    return is_op(p, v, OP_CONST) && num_f64(p->val[v].k, p->val[v].ty) == x;
+}
+
+/* r, or where(abs(r) == inf, 0, r) as logsumexp has it */
+static bool is_guarded(const Prog *p, int v, int r) {
+    if (v == r) return true;
+    if (!is_op(p, v, OP_WHERE)) return false;
+    const Val *w = &p->val[v];
+    const Val *c = &p->val[w->a[0]];
+    return w->a[2] == r && is_const(p, w->a[1], 0) && c->op == OP_EQ && is_op(p, c->a[0], OP_ABS) &&
+           p->val[c->a[0]].a[0] == r && is_const(p, c->a[1], __builtin_inf());
+}
+
+static int find_pair(Make *m, Stat stat, int second, int *x) {
+    const Prog *p = m->p;
+    const Val *r2 = &p->val[second];
+    if (r2->op != OP_RED || r2->red != RED_SUM || !ty_is_float(r2->ty) || r2->policy != POLICY_TREE) return -1;
+    const Val *f = &p->val[r2->a[0]];
+    if (stat == STAT_ONLINE && f->op == OP_EXP && is_op(p, f->a[0], OP_SUB)) {
+        const Val *d = &p->val[f->a[0]];
+        for (int r = 0; r < second; r++) {
+            const Val *v = &p->val[r];
+            if (v->op == OP_RED && v->red == RED_MAX && v->over == r2->over && v->a[0] == d->a[0] &&
+                is_guarded(p, d->a[1], r))
+                return *x = d->a[0], r;
+        }
+    }
+    if ((stat == STAT_SHIFTED || stat == STAT_WELFORD) && f->op == OP_MUL && f->a[0] == f->a[1] &&
+        is_op(p, f->a[0], OP_SUB)) {
+        const Val *c = &p->val[f->a[0]];
+        if (!is_op(p, c->a[1], OP_DIV)) return -1;
+        const Val *mu = &p->val[c->a[1]];
+        const Val *s = &p->val[mu->a[0]];
+        if (s->op == OP_RED && s->red == RED_SUM && s->over == r2->over && s->a[0] == c->a[0] &&
+            s->policy == POLICY_TREE && is_const(p, mu->a[1], (double)extent_of(m->s, r2->over)))
+            return *x = c->a[0], mu->a[0];
+    }
+    return -1;
+}
+
+static void find_pairs(Make *m, Stat stat) {
+    Sched *sc = m->sc;
+    for (int v = 0; v < m->p->nvals && sc->npairs < MAX_PAIRS; v++) {
+        int x, first = find_pair(m, stat, v, &x);
+        if (first < 0) continue;
+        const Val *r = &m->p->val[v];
+        /* only where lanes meet: the merge of partial statistics is a join */
+        uint32_t mapped = (elem_axes(m->p, &m->p->val[x]) | r->over) & ~sc->serial;
+        bool taken = false;
+        for (int i = 0; i < sc->npairs; i++) taken |= sc->pair[i].first == first;
+        if (mapped && r->over == mapped && !taken)
+            sc->pair[sc->npairs++] = (Pair){stat, x, first, v, extent_of(m->s, r->over)};
+    }
+}
+
+/* ---- sinks and sweeps ---- */
+
+static bool add_sink(Make *m, SinkKind kind, int at, int domain, Level l) {
+    Sched *sc = m->sc;
+    if (sc->nsinks == MAX_SINKS || domain < 0) return false;
+    sc->sink[sc->nsinks++] = (Sink){kind, at, domain, l.outer, l.inner, 0};
+    return true;
+}
+
+static int sink_before(const Sched *sc, const Sink *a, const Sink *b) {
+    uint32_t sa = sc->domain[a->domain].serial, sb = sc->domain[b->domain].serial;
+    if (a->outer != b->outer) return a->outer - b->outer;
+    if (sa != sb) return sa < sb ? -1 : 1;
+    if (a->inner != b->inner) return a->inner - b->inner;
+    if (sc->fuse && a->domain != b->domain) return a->domain - b->domain;
+    static const int order[] = {[SINK_FILL] = 0, [SINK_RED] = 1, [SINK_OUT] = 2};
+    if (a->kind != b->kind) return order[a->kind] - order[b->kind];
+    return a->at - b->at;
+}
+
+static void order_sinks(Sched *sc) {
+    for (int i = 1; i < sc->nsinks; i++) { /* few sinks; insertion keeps equal ones in order */
+        Sink s = sc->sink[i];
+        int k = i;
+        for (; k > 0 && sink_before(sc, &s, &sc->sink[k - 1]) < 0; k--) sc->sink[k] = sc->sink[k - 1];
+        sc->sink[k] = s;
+    }
+    sc->nsweeps = 0;
+    for (int i = 0; i < sc->nsinks; i++) {
+        Sink *s = &sc->sink[i];
+        const Sink *before = i ? &sc->sink[i - 1] : NULL;
+        bool joins =
+            before && sc->fuse && before->outer == s->outer && before->inner == s->inner && before->domain == s->domain;
+        if (!joins) sc->sweep[sc->nsweeps++] = (Sweep){s->domain, s->outer, s->inner};
+        s->sweep = sc->nsweeps - 1;
+    }
+}
+
+static int sink_root(const Prog *p, const Sink *s) {
+    return s->kind == SINK_OUT ? p->out[s->at].val : s->kind == SINK_RED ? p->val[s->at].a[0] : s->at;
+}
+
+/* ---- what a sweep needs ---- */
+
+bool sched_is_elem(const Sched *sc, const Prog *p, int val) {
+    return (elem_axes(p, &p->val[val]) & ~sc->serial) != 0;
+}
+
+typedef struct Need {
+    const Sched *sc;
+    const Prog *p;
+    const int *cand_of; /* value -> candidate or -1; NULL before candidates are known */
+    uint64_t held;
+    int *first, *last, *count; /* by value */
+    const int
+        *dom; /* by value: the domain it could be kept in, -1: none; with own: sweeps over it that need the value */
+    int *own;
+    int sweep;
+    int *stamp, tick;
+} Need;
+
+static void walk_need(Need *n, int v) {
+    if (n->stamp[v] == n->tick) return;
+    n->stamp[v] = n->tick;
+    const Val *x = &n->p->val[v];
+    if (x->op == OP_RED) return;
+    if (n->count[v]++ == 0) n->first[v] = n->sweep;
+    n->last[v] = n->sweep;
+    if (n->dom && n->dom[v] == n->sc->sweep[n->sweep].domain) n->own[v]++;
+    int c = n->cand_of ? n->cand_of[v] : -1;
+    bool kept =
+        c >= 0 && n->held >> c & 1 && n->sc->cand[c].domain == n->sc->sweep[n->sweep].domain && n->first[v] < n->sweep;
+    if (kept) return;
+    int dep[MAX_DEPS];
+    for (int k = val_deps(n->p, x, dep), i = 0; i < k; i++) walk_need(n, dep[i]);
+}
+
+/* Marks, sweep by sweep, what is needed. A pair's second reduction needs only x. */
+static void needs(Need *n) {
+    for (int w = 0; w < n->sc->nsweeps; w++) {
+        n->sweep = w;
+        n->tick++;
+        for (int i = 0; i < n->sc->nsinks; i++) {
+            const Sink *s = &n->sc->sink[i];
+            if (s->sweep != w) continue;
+            const Pair *pr = s->kind == SINK_RED ? pair_of_second(n->sc, s->at) : NULL;
+            walk_need(n, pr ? pr->x : sink_root(n->p, s));
+        }
+    }
+}
+
+void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last) {
+    enum { N = MAX_VALS };
+    int cand_of[N], f[N], l[N], count[N], stamp[N];
+    memset(count, 0, sizeof(int) * (size_t)p->nvals);
+    memset(stamp, 0, sizeof(int) * (size_t)p->nvals);
+    for (int i = 0; i < p->nvals; i++) cand_of[i] = f[i] = l[i] = -1;
+    for (int i = 0; i < sc->ncands; i++) cand_of[sc->cand[i].val] = i;
+    Need n = {
+        .sc = sc, .p = p, .cand_of = cand_of, .held = held, .first = f, .last = l, .count = count, .stamp = stamp};
+    needs(&n);
+    *first = f[sc->cand[cand].val];
+    *last = l[sc->cand[cand].val];
+}
+
+/* The out parameter that can hold a value between sweeps: same axes, a type that keeps every bit, written last in or
+ * after the last sweep that needs the value (its own output at once). */
+static int output_home(const Make *m, int v, int last) {
+    const Prog *p = m->p;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < p->nouts; i++) {
+            const Param *o = &p->param[p->out[i].param];
+            uint32_t axes = 0;
+            for (int k = 0; k < o->rank; k++) axes |= 1u << o->axis[k];
+            if (o->dir != DIR_OUT || o->ty != p->val[v].ty || (axes & ~p->row_axes) != elem_axes(p, &p->val[v]))
+                continue;
+            if ((axes & p->row_axes) != p->row_axes) continue; /* rows would share it */
+            if (pass == 0 && p->out[i].val == v) return p->out[i].param;
+            for (int s = 0; pass == 1 && s < m->sc->nsinks; s++)
+                if (m->sc->sink[s].kind == SINK_OUT && m->sc->sink[s].at == i && m->sc->sink[s].sweep >= last)
+                    return p->out[i].param;
+        }
+    return -1;
+}
+
+static void find_cands(Make *m) {
+    Sched *sc = m->sc;
+    const Prog *p = m->p;
+    int n = p->nvals;
+    int *count = NEWN(m->cx->a, int, n), *first = NEWN(m->cx->a, int, n), *last = NEWN(m->cx->a, int, n);
+    int *dom = NEWN(m->cx->a, int, n), *own = NEWN(m->cx->a, int, n);
+    for (int v = 0; v < n; v++) {
+        dom[v] = -1;
+        for (int d = 0; d < sc->ndomains; d++)
+            if (sc->domain[d].axes == elem_axes(p, &p->val[v]) && sc->domain[d].mapped) dom[v] = d;
+    }
+    Need need = {.sc = sc,
+                 .p = p,
+                 .first = first,
+                 .last = last,
+                 .count = count,
+                 .dom = dom,
+                 .own = own,
+                 .stamp = NEWN(m->cx->a, int, n)};
+    needs(&need);
+    for (int v = 0; v < n && sc->ncands < MAX_CANDS; v++) {
+        const Val *x = &p->val[v];
+        if (own[v] < 2 || x->op == OP_CONST || x->op == OP_SCALAR || x->op == OP_IDX || x->op == OP_RED) continue;
+        bool load = val_in_place(p, x);
+        if (x->op == OP_LOAD && !load) continue; /* a gather may cross lanes: never from a stripe */
+        Cand *c = &sc->cand[sc->ncands++];
+        *c = (Cand){.val = v, .load = load, .domain = dom[v], .sweeps = own[v]};
+        c->storage = load ? p->param[x->param].ty : x->ty;
+        c->name = load ? p->param[x->param].name : x->name ? x->name : arena_printf(m->cx->a, "t%d", v);
+        c->pinned = load ? p->param_hold[x->param] : x->hold;
+        c->output = load ? -1 : output_home(m, v, last[v]);
+    }
+}
+
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint64_t held, Sched *out) {
+    *out = (Sched){.fuse = fuse, .stat = stat, .serial = choose_serial(p)};
+    if (!fuse && stat != STAT_TWO_PASS)
+        return diag(cx, S_PLAN_STAT_NEEDS_FUSE, NOWHERE, "fuse=on, or stat=two-pass",
+                    "stat=%s joins two sweeps, fuse=off keeps them apart", stat_text(stat));
+    Make m = {
+        cx, p, s, out, NEWN(cx->a, Level, p->nvals + 1), NEWN(cx->a, int, p->nvals + 1), NEWN(cx->a, int, p->nvals + 1),
+        0};
+    bool fits = true;
+    if (stat != STAT_TWO_PASS) find_pairs(&m, stat);
+    if (stat != STAT_TWO_PASS && !out->npairs)
+        return diag(cx, S_PLAN_STAT_UNUSED, NOWHERE, "two-pass", "stat=%s has no pair of reductions to join in %s",
+                    stat_text(stat), p->name);
+    for (int v = 0; v < p->nvals && fits; v++) {
+        const Val *x = &p->val[v];
+        if (x->op != OP_RED) continue;
+        out->nreds++;
+        int d = m.red_domain[v] = domain_find(&m, elem_axes(p, &p->val[x->a[0]]) | x->over);
+        if (d < 0)
+            return diag(cx, S_PLAN_LIMIT, NOWHERE, NULL, "%s needs more than %d index spaces", p->name, MAX_DOMAINS);
+        const Pair *pr = pair_of_second(out, v);
+        m.red_level[v] = level_of(&m, pr ? pr->x : x->a[0], out->domain[d].serial);
+        fits = add_sink(&m, SINK_RED, v, d, m.red_level[v]);
+    }
+    for (int i = 0; i < p->nouts && fits; i++) {
+        const Param *o = &p->param[p->out[i].param];
+        uint32_t axes = 0;
+        for (int k = 0; k < o->rank; k++) axes |= 1u << o->axis[k];
+        int d = domain_find(&m, axes & ~p->row_axes);
+        fits = d >= 0 && add_sink(&m, SINK_OUT, i, d, level_of(&m, p->out[i].val, out->domain[d].serial));
+    }
+    if (!fits)
+        return diag(cx, S_PLAN_LIMIT, NOWHERE, NULL, "%s needs more than %d sweeps or %d index spaces", p->name,
+                    MAX_SINKS, MAX_DOMAINS);
+    order_sinks(out);
+    find_cands(&m);
+    if (fuse || !held) return OK;
+    for (int i = 0; i < out->ncands; i++) {
+        const Cand *c = &out->cand[i];
+        if (!(held >> i & 1)) continue;
+        if (!add_sink(&m, SINK_FILL, c->val, c->domain, level_of(&m, c->val, out->domain[c->domain].serial)))
+            return diag(cx, S_PLAN_LIMIT, NOWHERE, NULL, "%s needs more than %d sweeps", p->name, MAX_SINKS);
+    }
+    order_sinks(out);
+    return OK;
+}

@@ -1,0 +1,107 @@
+/* Prog -> Prog: mean, var, norm2 and logsumexp become sums and maxima; values that no output needs are dropped. */
+#include "pass.h"
+
+#include <string.h>
+
+typedef struct Simplify {
+    Cx *cx;
+    const Prog *from;
+    const Shape *shape;
+    Prog *to;
+    int *map; /* value of `from` -> value of `to` */
+} Simplify;
+
+int val_deps(const Prog *p, const Val *v, int dep[MAX_DEPS]) {
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        if (v->a[i] >= 0) dep[n++] = v->a[i];
+    if (v->op == OP_LOAD) {
+        for (int i = 0; i < p->param[v->param].rank; i++) dep[n++] = v->idx[i];
+        if (v->fill >= 0) dep[n++] = v->fill;
+    }
+    return n;
+}
+
+static void mark_needed(const Prog *p, bool *need) {
+    for (int i = 0; i < p->nouts; i++) need[p->out[i].val] = true;
+    for (int i = p->nvals - 1; i >= 0; i--) { /* operands come first, so one backward sweep is enough */
+        if (!need[i]) continue;
+        int dep[MAX_DEPS];
+        for (int n = val_deps(p, &p->val[i], dep), k = 0; k < n; k++) need[dep[k]] = true;
+    }
+}
+
+static int64_t points(const Shape *s, uint32_t axes) {
+    int64_t n = 1;
+    for (int i = 0; i < MAX_AXES; i++)
+        if (axes >> i & 1) n *= s->n[i]; /* shape_bind checked that products fit */
+    return n;
+}
+
+static int op2(Simplify *s, Op op, int x, int y) {
+    return prog_op(s->cx, s->to, op, x, y, -1);
+}
+static int op1(Simplify *s, Op op, int x) {
+    return prog_op(s->cx, s->to, op, x, -1, -1);
+}
+static int red(Simplify *s, Red r, int x, const Val *v) {
+    return prog_red(s->cx, s->to, r, x, v->over, v->policy);
+}
+
+static int mean(Simplify *s, int x, const Val *v) {
+    int n = prog_const_f(s->cx, s->to, v->ty, (double)points(s->shape, v->over));
+    return op2(s, OP_DIV, red(s, RED_SUM, x, v), n);
+}
+
+/* x - max(x) with an infinite maximum taken as 0, so that a row of -inf gives log(0) = -inf and one with +inf gives
+ * +inf, not NaN. */
+static int logsumexp(Simplify *s, int x, const Val *v) {
+    int m = red(s, RED_MAX, x, v);
+    int inf = prog_const_f(s->cx, s->to, v->ty, __builtin_inf()), zero = prog_const_f(s->cx, s->to, v->ty, 0);
+    int guard = prog_op(s->cx, s->to, OP_WHERE, op2(s, OP_EQ, op1(s, OP_ABS, m), inf), zero, m);
+    int sum = red(s, RED_SUM, op1(s, OP_EXP, op2(s, OP_SUB, x, guard)), v);
+    return op2(s, OP_ADD, op1(s, OP_LOG, sum), guard);
+}
+
+static int expand(Simplify *s, const Val *v, int x) {
+    if (s->to->val[x].ty != v->ty) x = prog_cast(s->cx, s->to, v->ty, x); /* statistics of integers are taken in f32 */
+    switch (v->red) {
+    case RED_MEAN: return mean(s, x, v);
+    case RED_VAR: {
+        int c = op2(s, OP_SUB, x, mean(s, x, v));
+        return mean(s, op2(s, OP_MUL, c, c), v);
+    }
+    case RED_NORM2: return op1(s, OP_SQRT, red(s, RED_SUM, op2(s, OP_MUL, x, x), v));
+    default: return logsumexp(s, x, v);
+    }
+}
+
+Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *shape) {
+    Prog *q = NEW(cx->a, Prog);
+    *q = *p;
+    q->val = NULL;
+    q->nvals = q->val_cap = 0;
+    Simplify s = {cx, p, shape, q, NEWN(cx->a, int, p->nvals + 1)};
+    bool *need = NEWN(cx->a, bool, p->nvals + 1);
+    mark_needed(p, need);
+    for (int i = 0; i < p->nvals; i++) {
+        if (!need[i]) continue;
+        Val v = p->val[i];
+        for (int k = 0; k < 3; k++)
+            if (v.a[k] >= 0) v.a[k] = s.map[v.a[k]];
+        if (v.op == OP_LOAD) {
+            for (int k = 0; k < p->param[v.param].rank; k++) v.idx[k] = s.map[v.idx[k]];
+            if (v.fill >= 0) v.fill = s.map[v.fill];
+        }
+        if (v.op == OP_RED && red_info(v.red)->join == RED_MACRO) {
+            s.map[i] = expand(&s, &v, v.a[0]);
+            Val *made = &q->val[s.map[i]];
+            if (!made->name) made->name = v.name;
+            if (made->hold == HOLD_AUTO) made->hold = v.hold;
+        } else {
+            s.map[i] = prog_add(cx, q, v);
+        }
+    }
+    for (int i = 0; i < p->nouts; i++) q->out[i].val = s.map[p->out[i].val];
+    return q;
+}

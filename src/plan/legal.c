@@ -1,0 +1,378 @@
+/* Problem + Plan -> legal, with its schedule and stripes, or the first rule it breaks, with its numbers. Nothing here
+ * knows cost. */
+#include "plan.h"
+
+#include <string.h>
+
+/* A figure no budget reaches, so that sums of 64 stripes in bytes of 1024 lanes stay within 63 bits. */
+static const int64_t STRIPE_MOST = 1ll << 44;
+
+Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, uint32_t strided, Problem *out) {
+    *out = (Problem){.source = source, .shape = *s, .caps = *caps, .noalias = true, .strided = strided};
+    if (caps->subgroup < 1 || caps->max_lanes < 1 || caps->max_group < 1)
+        return diag(cx, S_ARG, NOWHERE, "1 or more", "machine %s: subgroup=%d max_lanes=%d max_group=%d", caps->name,
+                    caps->subgroup, caps->max_lanes, caps->max_group);
+    Err e = shape_bind(cx, source, &out->shape);
+    if (e) return e;
+    out->prog = pass_simplify(cx, source, &out->shape);
+    return OK;
+}
+
+/* ---- holds ---- */
+
+Hold plan_hold(const Plan *plan, const char *name) {
+    for (int i = 0; i < plan->nholds; i++)
+        if (str_eq(plan->hold[i].name, name)) return plan->hold[i].hold;
+    return HOLD_AUTO;
+}
+
+Hold plan_hold_of(const Plan *plan, const Cand *c) {
+    Hold h = plan_hold(plan, c->name);
+    if (h == HOLD_AUTO) h = c->pinned;
+    return h != HOLD_AUTO ? h : c->load ? HOLD_RELOAD : HOLD_RECOMPUTE;
+}
+
+bool hold_keeps(Hold h) {
+    return h == HOLD_REGISTER || h == HOLD_REGISTER32 || h == HOLD_OUTPUT || h == HOLD_SHARED;
+}
+
+uint64_t plan_held(const Plan *plan, const Sched *sc) {
+    uint64_t held = 0;
+    for (int i = 0; i < sc->ncands; i++)
+        if (hold_keeps(plan_hold_of(plan, &sc->cand[i]))) held |= 1ull << i;
+    return held;
+}
+
+void plan_complete(const Sched *sc, Plan *plan) {
+    for (int i = 0; i < sc->ncands && plan->nholds < MAX_CANDS; i++) {
+        const Cand *c = &sc->cand[i];
+        if (plan_hold(plan, c->name) != HOLD_AUTO) continue;
+        Hold h = plan_hold_of(plan, c);
+        plan->hold[plan->nholds].name = c->name;
+        plan->hold[plan->nholds++].hold = h;
+    }
+}
+
+static const Cand *cand_find(const Sched *sc, const char *name) {
+    for (int i = 0; i < sc->ncands; i++)
+        if (str_eq(sc->cand[i].name, name)) return &sc->cand[i];
+    return NULL;
+}
+
+static const char *cand_names(Cx *cx, const Sched *sc) {
+    Buf b = buf_new(cx->a);
+    for (int i = 0; i < sc->ncands; i++) buf_fmt(&b, "%s%s", i ? " " : "", sc->cand[i].name);
+    return sc->ncands ? b.s : "nothing: no value is needed in two sweeps";
+}
+
+/* What a name of the program is, where it is not a candidate. */
+typedef enum Known { KNOWN_NOT, KNOWN_INPUT, KNOWN_VALUE } Known;
+static Known name_known(const Prog *p, const char *name) {
+    int q = prog_param(p, name);
+    if (q >= 0 && (p->param[q].dir == DIR_IN || p->param[q].dir == DIR_INOUT)) return KNOWN_INPUT;
+    for (int i = 0; i < p->nvals; i++)
+        if (p->val[i].name && str_eq(p->val[i].name, name)) return KNOWN_VALUE;
+    return q >= 0 && p->param[q].dir == DIR_OUT ? KNOWN_VALUE : KNOWN_NOT;
+}
+
+/* A name without two sweeps that need it takes the hold that changes nothing, so that one space serves several
+ * statistics. */
+static Err check_other_hold(Cx *cx, const Problem *pb, const Sched *sc, const char *name, Hold h) {
+    Known k = name_known(pb->prog, name);
+    if (k == KNOWN_NOT) k = name_known(pb->source, name);
+    if (k == KNOWN_NOT)
+        return diag(cx, S_PLAN_HOLD_UNKNOWN, NOWHERE, cand_names(cx, sc), "hold.%s: %s has no such value", name,
+                    pb->prog->name);
+    if (h == (k == KNOWN_INPUT ? HOLD_RELOAD : HOLD_RECOMPUTE)) return OK;
+    return diag(cx, S_PLAN_HOLD_SINGLE, NOWHERE, cand_names(cx, sc),
+                "hold.%s=%s: fewer than two sweeps of its owners need it", name, hold_text(h));
+}
+
+static Err check_hold(Cx *cx, const Problem *pb, const Cand *c, Hold h) {
+    if (c->pinned != HOLD_AUTO && h != c->pinned)
+        return diag(cx, S_PLAN_HOLD_PINNED, NOWHERE, hold_text(c->pinned), "hold.%s=%s, the program pins %s", c->name,
+                    hold_text(h), hold_text(c->pinned));
+    if (h == HOLD_RELOAD && !c->load)
+        return diag(cx, S_PLAN_HOLD_NOT_INPUT, NOWHERE, NULL, "hold.%s=reload: %s is computed", c->name, c->name);
+    if (h == HOLD_RECOMPUTE && c->load)
+        return diag(cx, S_PLAN_HOLD_IS_INPUT, NOWHERE, NULL, "hold.%s=recompute: %s is an input", c->name, c->name);
+    if (!hold_keeps(h)) return OK;
+    if (h == HOLD_REGISTER32 && !(c->load && ty_is_float(c->storage) && ty_bytes(c->storage) < 4))
+        return diag(cx, S_PLAN_HOLD_NARROW, NOWHERE, NULL, "hold.%s=register.f32: storage is %s", c->name,
+                    ty_text(c->storage));
+    if (!pb->noalias)
+        return diag(cx, S_PLAN_NO_ALIAS, NOWHERE, NULL, "hold.%s=%s without the promise that nothing overlaps", c->name,
+                    hold_text(h));
+    if (h == HOLD_OUTPUT && c->output < 0)
+        return diag(cx, S_PLAN_NO_HOME, NOWHERE, NULL, "hold.%s=output: no output can keep a %s there", c->name,
+                    ty_text(c->storage));
+    if (h == HOLD_SHARED && pb->caps.shared_bytes <= 0)
+        return diag(cx, S_PLAN_NO_SHARED, NOWHERE, NULL, "hold.%s=shared: %s has shared_bytes=0", c->name,
+                    pb->caps.name);
+    if (h == HOLD_SHARED)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "hold.%s=shared: not on %s machines", c->name,
+                    kind_text(pb->caps.kind));
+    return OK;
+}
+
+/* The program's own pins on values that no plan could keep. */
+static Err check_pins(Cx *cx, const Problem *pb, const Sched *sc) {
+    const Prog *p = pb->prog;
+    for (int v = 0; v < p->nvals; v++) {
+        bool load = p->val[v].op == OP_LOAD && val_in_place(p, &p->val[v]);
+        Hold pin = load ? p->param_hold[p->val[v].param] : p->val[v].hold;
+        const char *name = load ? p->param[p->val[v].param].name : p->val[v].name;
+        if (pin == HOLD_AUTO || !name || cand_find(sc, name)) continue;
+        Err e = check_other_hold(cx, pb, sc, name, pin);
+        if (e) return e;
+    }
+    return OK;
+}
+
+static Err check_holds(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    Err pinned = check_pins(cx, pb, sc);
+    if (pinned) return pinned;
+    for (int i = 0; i < plan->nholds; i++) {
+        if (cand_find(sc, plan->hold[i].name)) continue;
+        Err e = check_other_hold(cx, pb, sc, plan->hold[i].name, plan->hold[i].hold);
+        if (e) return e;
+    }
+    const Cand *lives_in[MAX_PARAMS] = {0};
+    for (int i = 0; i < sc->ncands; i++) {
+        const Cand *c = &sc->cand[i];
+        Hold h = plan_hold_of(plan, c);
+        Err e = check_hold(cx, pb, c, h);
+        if (e) return e;
+        if (h != HOLD_OUTPUT) continue;
+        if (lives_in[c->output])
+            return diag(cx, S_PLAN_HOME_TAKEN, NOWHERE, NULL, "%s and %s would both live in %s",
+                        lives_in[c->output]->name, c->name, pb->prog->param[c->output].name);
+        lives_in[c->output] = c;
+    }
+    return OK;
+}
+
+/* ---- values and the machine ---- */
+
+static Err check_values(Cx *cx, const Plan *plan) {
+    for (int d = 0; d < DIM_COUNT; d++)
+        if (!dim_is_legal(d, plan_dim_get(plan, d)))
+            return diag(cx, S_PLAN_VALUE, NOWHERE, dim_values(cx, d), "%s=%d", dim_info(d)->name,
+                        plan_dim_get(plan, d));
+    if (plan->nholds < 0 || plan->nholds > MAX_CANDS)
+        return diag(cx, S_PLAN_VALUE, NOWHERE, NULL, "holds=%d most=%d", plan->nholds, MAX_CANDS);
+    for (int i = 0; i < plan->nholds; i++) {
+        Hold h = plan->hold[i].hold;
+        if ((int)h <= HOLD_AUTO || h >= HOLD_COUNT)
+            return diag(cx, S_PLAN_VALUE, NOWHERE, NULL, "hold.%s=%d", plan->hold[i].name, (int)h);
+        for (int k = 0; k < i; k++)
+            if (str_eq(plan->hold[k].name, plan->hold[i].name))
+                return diag(cx, S_PLAN_TWICE, NOWHERE, NULL, "hold.%s is named twice", plan->hold[i].name);
+    }
+    return OK;
+}
+
+/* Dimensions that no backend of this kind realises: anything but the default is refused. A backend that learns one
+ * moves its row here. */
+static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
+    static const int nowhere[] = {DIM_cluster, DIM_split, DIM_stages, DIM_min_groups, DIM_grid};
+    Kind kind = pb->caps.kind;
+    for (int i = 0; i < COUNT(nowhere); i++) {
+        int d = nowhere[i], v = plan_dim_get(plan, d);
+        if (v != dim_info(d)->def)
+            return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "%s=%d: not on %s machines", dim_info(d)->name, v,
+                        kind_text(kind));
+    }
+    if (plan->tail == TAIL_HEAD_SHIFT)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "tail=head-shift: not on %s machines", kind_text(kind));
+    if (plan->prefetch && kind != KIND_HOST)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "prefetch=%d: not on %s machines", plan->prefetch,
+                    kind_text(kind));
+    return OK;
+}
+
+static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
+    const Caps *c = &pb->caps;
+    if (plan->W > c->max_lanes) return diag(cx, S_PLAN_LANES, NOWHERE, NULL, "W=%d most=%d", plan->W, c->max_lanes);
+    if (plan->W % c->subgroup && !(plan->W <= 16 && is_pow2(plan->W)))
+        return diag(cx, S_PLAN_WIDTH, NOWHERE, NULL, "W=%d subgroup=%d", plan->W, c->subgroup);
+    if (plan->W * plan->P > c->max_group)
+        return diag(cx, S_PLAN_GROUP, NOWHERE, NULL, "W=%d P=%d need=%d budget=%d", plan->W, plan->P, plan->W * plan->P,
+                    c->max_group);
+    if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan->W > c->subgroup)
+        return diag(cx, S_PLAN_COMBINE, NOWHERE, NULL, "combine=outer with W=%d subgroup=%d on a %s machine", plan->W,
+                    c->subgroup, kind_text(c->kind));
+    if (plan->load != LOAD_PLAIN && !c->has_keep)
+        return diag(cx, S_PLAN_LOAD, NOWHERE, "plain", "load=%s on %s", dim_info(DIM_load)->word[plan->load], c->name);
+    if (plan->store != STORE_PLAIN && !c->has_stream_store)
+        return diag(cx, S_PLAN_STORE, NOWHERE, "plain", "store=%s on %s", dim_info(DIM_store)->word[plan->store],
+                    c->name);
+    return check_realised(cx, pb, plan);
+}
+
+/* ---- the program at this shape ---- */
+
+/* A tensor goes by packs where its last dimension, contiguous by default, is spread over lanes. */
+static Err check_packs(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    uint32_t mapped = 0;
+    for (int i = 0; i < sc->ndomains; i++) mapped |= sc->domain[i].mapped;
+    for (int q = 0; q < pb->prog->nparams && pb->caps.max_pack_bytes; q++) {
+        const Param *p = &pb->prog->param[q];
+        if (!p->rank || pb->strided >> q & 1 || !(mapped >> p->axis[p->rank - 1] & 1)) continue;
+        bool used = p->dir != DIR_IN;
+        for (int v = 0; v < pb->prog->nvals && !used; v++)
+            used = pb->prog->val[v].op == OP_LOAD && pb->prog->val[v].param == q &&
+                   val_in_place(pb->prog, &pb->prog->val[v]);
+        int bytes = plan->V * ty_bytes(p->ty);
+        if (used && bytes > pb->caps.max_pack_bytes)
+            return diag(cx, S_PLAN_PACK, NOWHERE, NULL, "V=%d of %s %s: need=%d budget=%d bytes", plan->V, p->name,
+                        ty_text(p->ty), bytes, pb->caps.max_pack_bytes);
+    }
+    return OK;
+}
+
+static Err check_index(Cx *cx, const Problem *pb, const Sched *sc) {
+    const int64_t most = INT32_MAX;
+    for (int i = 0; i < sc->ndomains; i++) {
+        const Domain *d = &sc->domain[i];
+        int64_t n;
+        if (!mul_fits(d->n_serial, d->n_mapped, &n) || n > most)
+            return diag(cx, S_PLAN_INDEX, NOWHERE, "64", "index=32: a row has %lld x %lld elements, most=%lld",
+                        (long long)d->n_serial, (long long)d->n_mapped, (long long)most);
+    }
+    for (int q = 0; q < pb->prog->nparams; q++) {
+        const Param *p = &pb->prog->param[q];
+        int64_t n = 1;
+        for (int k = 0; k < p->rank; k++) {
+            int64_t e = pb->shape.n[p->axis[k]];
+            if (e >= 0 && !mul_fits(n, e, &n)) n = INT64_MAX;
+        }
+        if (n > most)
+            return diag(cx, S_PLAN_INDEX, NOWHERE, "64", "index=32: %s has %lld elements, most=%lld", p->name,
+                        (long long)n, (long long)most);
+    }
+    return OK;
+}
+
+static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    int64_t chunk = (int64_t)plan->W * plan->V;
+    for (int i = 0; i < sc->nsweeps && plan->tail == TAIL_EXACT; i++) {
+        const Domain *d = &sc->domain[sc->sweep[i].domain];
+        if (d->mapped && d->n_mapped % chunk)
+            return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N=%lld is not a multiple of W*V=%lld",
+                        (long long)d->n_mapped, (long long)chunk);
+    }
+    if (plan->index == 32) {
+        Err e = check_index(cx, pb, sc);
+        if (e) return e;
+    }
+    if (plan->acc > 1 && (sc->stat == STAT_ONLINE || sc->stat == STAT_WELFORD))
+        return diag(cx, S_PLAN_ACC, NOWHERE, "1", "acc=%d with stat=%s", plan->acc, stat_text(sc->stat));
+    for (int v = 0; v < pb->prog->nvals; v++) {
+        const Val *x = &pb->prog->val[v];
+        if (x->op == OP_RED && x->policy == POLICY_ORDERED && (plan->W > 1 || plan->acc > 1 || plan->flight > 1))
+            return diag(cx, S_PLAN_ORDER, x->at, "W=1 acc=1 flight=1", "%s @ordered with W=%d acc=%d flight=%d",
+                        red_info(x->red)->text, plan->W, plan->acc, plan->flight);
+    }
+    return check_packs(cx, pb, plan, sc);
+}
+
+/* ---- stripes ---- */
+
+static int64_t stripe_slots(const Plan *plan, const Sched *sc, const Cand *c, Hold h) {
+    if (h != HOLD_REGISTER && h != HOLD_REGISTER32) return 0;
+    const Domain *d = &sc->domain[c->domain];
+    int64_t slots, bytes;
+    int each = h == HOLD_REGISTER32 ? 4 : ty_bytes(c->storage);
+    if (!mul_fits(d->n_serial, map_slots(d->n_mapped, plan->W, plan->V), &slots) || !mul_fits(slots, each, &bytes))
+        return STRIPE_MOST;
+    return i64_min(ceil_div(i64_min(bytes, INT64_MAX - 4), 4), STRIPE_MOST);
+}
+
+static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held, Stripes *st) {
+    int64_t at[MAX_SINKS] = {0};
+    Buf parts = buf_new(cx->a);
+    *st = (Stripes){0, 0};
+    for (int i = 0; i < sc->ncands; i++) {
+        int64_t slots = stripe_slots(plan, sc, &sc->cand[i], plan_hold_of(plan, &sc->cand[i]));
+        if (!slots) continue;
+        int first, last;
+        sched_live(sc, pb->prog, held, i, &first, &last);
+        if (first < 0) continue; /* what needed it is kept */
+        buf_fmt(&parts, " %s=%lld", sc->cand[i].name, (long long)slots);
+        st->sum += slots;
+        for (int w = first; w <= last; w++) at[w] += slots;
+    }
+    for (int w = 0; w < sc->nsweeps; w++) st->live = i64_max(st->live, at[w]);
+    int64_t need = pb->summed_budget ? st->sum : st->live, budget = pb->caps.stripe_slots;
+    const char *how = pb->summed_budget ? "slots a lane, all values added" : "slots a lane", *unit = how;
+    if (pb->caps.row_buffer_bytes) {
+        need *= 4ll * plan->W;
+        budget = pb->caps.row_buffer_bytes;
+        unit = pb->summed_budget ? "bytes a row, all values added" : "bytes a row";
+    }
+    if (need <= budget) return OK;
+    return diag(cx, S_PLAN_STRIPE, NOWHERE, NULL, "need=%lld budget=%lld %s: W=%d V=%d, slots%s", (long long)need,
+                (long long)budget, unit, plan->W, plan->V, parts.s);
+}
+
+/* ---- all rules, in order ---- */
+
+typedef struct Made {
+    bool fuse;
+    Stat stat;
+    uint64_t held;
+    Err err;
+    const Diag *why;
+    Sched sc;
+} Made;
+struct SchedMemo {
+    Arena *a;
+    Made **made;
+    int n, cap;
+};
+
+SchedMemo *sched_memo(Cx *cx) {
+    SchedMemo *m = NEW(cx->a, SchedMemo);
+    m->a = cx->a;
+    return m;
+}
+
+static Err sched_get(Cx *cx, SchedMemo *m, const Problem *pb, const Plan *plan, uint64_t held, const Sched **out) {
+    bool fuse = plan->fuse == FUSE_ON;
+    Made *x = NULL;
+    for (int i = 0; i < m->n && !x; i++)
+        if (m->made[i]->fuse == fuse && (int)m->made[i]->stat == plan->stat && m->made[i]->held == held) x = m->made[i];
+    if (!x) {
+        Cx own = {.a = m->a};
+        x = NEW(m->a, Made);
+        *x = (Made){.fuse = fuse, .stat = (Stat)plan->stat, .held = held};
+        x->err = sched_make(&own, pb->prog, &pb->shape, fuse, x->stat, held, &x->sc);
+        x->why = own.first;
+        GROW(m->a, m->made, m->n, m->cap);
+        m->made[m->n++] = x;
+    }
+    *out = &x->sc;
+    return x->err && x->why ? diag(cx, x->why->slug, x->why->at, x->why->accept, "%s", x->why->msg) : x->err;
+}
+
+Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, const Sched **sc, Stripes *st) {
+    Err e = check_values(cx, plan);
+    if (!e) e = check_machine(cx, pb, plan);
+    if (!e) e = sched_get(cx, memo, pb, plan, 0, sc);
+    if (!e) e = check_holds(cx, pb, plan, *sc);
+    if (e) return e;
+    uint64_t held = plan_held(plan, *sc);
+    if (plan->fuse == FUSE_OFF && held) e = sched_get(cx, memo, pb, plan, held, sc);
+    if (!e) e = check_shape(cx, pb, plan, *sc);
+    if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
+    return e;
+}
+
+Err plan_check(Cx *cx, const Problem *pb, const Plan *plan, Sched *sc, Stripes *st) {
+    const Sched *made;
+    Stripes own;
+    Err e = plan_judge(cx, pb, plan, sched_memo(cx), &made, st ? st : &own);
+    if (!e && sc) *sc = *made;
+    return e;
+}

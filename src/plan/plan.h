@@ -1,0 +1,140 @@
+/* Floor 3: a plan is one choice of ownership, residency, statistic and policies together; which are legal, and why the
+ * others are not. */
+#ifndef ROWFOLD_PLAN_H
+#define ROWFOLD_PLAN_H
+
+#include "../pass/pass.h"
+#include "../target/target.h"
+
+typedef struct Plan {
+#define DIM(field, name, def, kind, legal, unit, doc) int field;
+#include "dims.def"
+#undef DIM
+    int nholds;
+    struct {
+        const char *name; /* of a candidate (Cand.name) */
+        Hold hold;        /* never HOLD_AUTO in a finished plan */
+    } hold[MAX_CANDS];
+} Plan;
+enum { FUSE_OFF, FUSE_ON };
+enum { COMBINE_INNER, COMBINE_OUTER };
+enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
+enum { STORE_PLAIN, STORE_STREAM };
+enum { TAIL_EXACT, TAIL_GUARDED, TAIL_HEAD_SHIFT };
+
+typedef struct DimInfo {
+    const char *name;
+    int def, nlegal;
+    const int *legal;
+    const char *const *word; /* NAME dims: the words, else NULL */
+    const char *unit, *doc;
+} DimInfo;
+enum {
+#define DIM(field, name, def, kind, legal, unit, doc) DIM_##field,
+#include "dims.def"
+#undef DIM
+    DIM_COUNT
+};
+const DimInfo *dim_info(int d);
+int *plan_dim(Plan *p, int d);
+int plan_dim_get(const Plan *p, int d);
+int dim_find(const char *s, size_t n); /* by name; -1: none */
+bool dim_is_legal(int d, int value);
+void dim_print_value(int d, int value, Buf *out); /* "256", "two-pass" */
+const char *dim_values(Cx *cx, int d);            /* "1 2 4 8 16": what a diagnostic says would be accepted */
+const char *dim_names(Cx *cx);                    /* of all dimensions */
+Err dim_read_value(Cx *cx, int d, const char *s, size_t n, int *out);
+
+/* Texts of plans and spaces are items NAME or NAME=VALUE, between spaces or commas. */
+typedef struct Item {
+    const char *name, *value; /* value NULL: no '=' */
+    size_t nname, nvalue;
+} Item;
+bool item_next(const char **at, Item *out);
+bool item_hold(const Item *i, const char **name, size_t *n); /* is it hold.NAME? */
+const char *item_quote(Cx *cx, const char *s, size_t n);     /* for diagnostics: short, printable */
+Err hold_read(Cx *cx, const char *s, size_t n, Hold *out);
+
+/* A program, simplified, at a shape, for a machine: everything a plan is judged against. */
+typedef struct Problem {
+    const Prog *prog;   /* simplified */
+    const Prog *source; /* as written */
+    Shape shape;        /* rows may be -1: not known */
+    Caps caps;
+    bool noalias;       /* inputs and outputs do not overlap (checked at every launch); without it nothing is held */
+    bool summed_budget; /* the prior system's rule: stripes of all values added, not those that live at once */
+    uint32_t strided;   /* bit p: parameter p's element strides are run-time arguments */
+} Problem;
+/* noalias is set, summed_budget is not: change them in *out. */
+Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, uint32_t strided, Problem *out);
+
+/* slots(N) = floor(N/(W*V))*V + min(N mod (W*V), V): the longest stripe of a lane. And the ownership map with its
+ * inverse: element e belongs to chunk, lane, v with e = (chunk*W + lane)*V + v, at slot chunk*V + v. */
+int64_t map_slots(int64_t n, int W, int V);
+static inline int64_t map_elem(int64_t chunk, int lane, int v, int W, int V) {
+    return (chunk * W + lane) * V + v;
+}
+static inline void map_owner(int64_t e, int W, int V, int64_t *chunk, int *lane, int *v) {
+    *v = (int)(e % V);
+    *lane = (int)(e / V % W);
+    *chunk = e / ((int64_t)W * V);
+}
+
+/* Stripes a plan needs in its busiest lane, in f32 slots (a bf16 register hold takes half a slot, rounded up per
+ * value). */
+typedef struct Stripes {
+    int64_t live; /* most at once, by live range over sweeps */
+    int64_t sum;  /* all of them: the prior system's figure */
+} Stripes;
+/* Is the plan legal for the problem? Else ERR_REFUSED with slug and numbers. On OK fills sc (the schedule it implies)
+ * and st; either may be NULL. */
+Err plan_check(Cx *cx, const Problem *pb, const Plan *plan, Sched *sc, Stripes *st);
+/* The same for many plans of one problem: schedules already made are kept in `memo`. *sc points into the memo. */
+typedef struct SchedMemo SchedMemo;
+SchedMemo *sched_memo(Cx *cx);
+Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, const Sched **sc, Stripes *st);
+Hold plan_hold(const Plan *plan, const char *name); /* HOLD_AUTO when the plan does not name it */
+Hold plan_hold_of(const Plan *plan,
+                  const Cand *c); /* what it names, else what the program pins, else reload or recompute */
+bool hold_keeps(Hold h);          /* register, register.f32, output, shared: computed or loaded once */
+uint64_t plan_held(const Plan *plan, const Sched *sc); /* bit i: candidate i is kept */
+void plan_complete(const Sched *sc, Plan *plan);       /* names every candidate's hold that is still open */
+
+void plan_print(const Plan *p, Buf *out); /* "W=256 V=4 ... hold.x=register": every dimension, exact */
+/* Dimensions that are not named keep their default; unknown words are errors with the legal list. Hold names are
+ * copied. */
+Err plan_read(Cx *cx, const char *text, Plan *out);
+Plan plan_default(void);
+
+/* A finite space: values for each dimension and for each candidate's hold. */
+typedef struct Space {
+    int n[DIM_COUNT];
+    int *value[DIM_COUNT];
+    int nholds;
+    const char *hold_name[MAX_CANDS];
+    int nhold[MAX_CANDS];
+    Hold *hold[MAX_CANDS];
+} Space;
+/* What is worth trying for this problem on this machine when nothing is pinned: at most SPACE_DEFAULT points, the least
+ * promising values left out. */
+enum { SPACE_DEFAULT = 400 };
+Err space_default(Cx *cx, const Problem *pb, Space *out);
+Err space_of_plan(Cx *cx, const Plan *plan, Space *out); /* the one point */
+/* "W=256,hold.x=register" pins; "W=32:1024,hold.x,V=1/4" opens (values and ranges of legal values between slashes, a
+ * bare name all of them). */
+Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s);
+Err space_open(Cx *cx, const Problem *pb, const char *text, Space *s);
+int64_t space_count(const Space *s); /* of the Cartesian product; INT64_MAX when it does not fit */
+void space_at(const Space *s, int64_t i, Plan *out);
+
+typedef struct Entry { /* one point of a space with its fate */
+    Plan plan;
+    Slug refused;    /* valid when !legal */
+    const char *why; /* the refusal's message with its numbers */
+    bool legal;
+    Stripes stripes;
+} Entry;
+/* Every point judged, in order; an error (plan.space_too_large with its size) above `limit`, never a truncation. Points
+ * that differ only in a dimension without effect on this problem are still points. */
+Err space_list(Cx *cx, const Problem *pb, const Space *s, int64_t limit, Entry **out, int64_t *n, int64_t *nlegal);
+#endif

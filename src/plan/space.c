@@ -1,0 +1,345 @@
+/* Problem -> Space -> every point with its fate. Texts pin and open dimensions; the default is a few hundred points
+ * worth a try. */
+#include "plan.h"
+
+#include <string.h>
+
+/* ---- building ---- */
+
+static void set_dim(Cx *cx, Space *s, int d, const int *v, int n) {
+    s->value[d] = arena_dup(cx->a, v, sizeof(int) * (size_t)n);
+    s->n[d] = n;
+}
+
+static int find_hold(const Space *s, const char *name) {
+    for (int i = 0; i < s->nholds; i++)
+        if (str_eq(s->hold_name[i], name)) return i;
+    return -1;
+}
+
+static Err set_hold(Cx *cx, Space *s, const char *name, const Hold *h, int n) {
+    int i = find_hold(s, name);
+    if (i < 0) {
+        if (s->nholds == MAX_CANDS) return diag(cx, S_PLAN_TEXT, NOWHERE, NULL, "more than %d holds", MAX_CANDS);
+        i = s->nholds++;
+        s->hold_name[i] = name;
+    }
+    s->hold[i] = arena_dup(cx->a, h, sizeof(Hold) * (size_t)n);
+    s->nhold[i] = n;
+    return OK;
+}
+
+Err space_of_plan(Cx *cx, const Plan *plan, Space *out) {
+    *out = (Space){0};
+    for (int d = 0; d < DIM_COUNT; d++) {
+        int v = plan_dim_get(plan, d);
+        set_dim(cx, out, d, &v, 1);
+    }
+    for (int i = 0; i < plan->nholds; i++) {
+        Err e = set_hold(cx, out, plan->hold[i].name, &plan->hold[i].hold, 1);
+        if (e) return e;
+    }
+    return OK;
+}
+
+int64_t space_count(const Space *s) {
+    int64_t n = 1;
+    for (int d = 0; d < DIM_COUNT; d++)
+        if (!mul_fits(n, s->n[d], &n)) return INT64_MAX;
+    for (int i = 0; i < s->nholds; i++)
+        if (!mul_fits(n, s->nhold[i], &n)) return INT64_MAX;
+    return n;
+}
+
+/* Mixed radix, holds fastest: neighbours differ in what is kept, which is what a reader compares. */
+void space_at(const Space *s, int64_t i, Plan *out) {
+    *out = (Plan){.nholds = s->nholds};
+    for (int k = s->nholds - 1; k >= 0; k--) {
+        out->hold[k].name = s->hold_name[k];
+        out->hold[k].hold = s->hold[k][i % s->nhold[k]];
+        i /= s->nhold[k];
+    }
+    for (int d = DIM_COUNT - 1; d >= 0; d--) {
+        *plan_dim(out, d) = s->value[d][i % s->n[d]];
+        i /= s->n[d];
+    }
+}
+
+Err space_list(Cx *cx, const Problem *pb, const Space *s, int64_t limit, Entry **out, int64_t *n, int64_t *nlegal) {
+    *out = NULL;
+    *nlegal = 0;
+    *n = space_count(s);
+    if (*n > limit)
+        return diag(cx, S_PLAN_SPACE, NOWHERE, NULL, "points=%lld%s limit=%lld", (long long)*n,
+                    *n == INT64_MAX ? " or more" : "", (long long)limit);
+    Entry *all = NEWN(cx->a, Entry, *n);
+    SchedMemo *memo = sched_memo(cx);
+    for (int64_t i = 0; i < *n; i++) {
+        Entry *e = &all[i];
+        Cx own = {.a = cx->a}; /* a refusal is a fact about this point, not a fault of the call */
+        const Sched *sc;
+        space_at(s, i, &e->plan);
+        e->legal = plan_judge(&own, pb, &e->plan, memo, &sc, &e->stripes) == OK;
+        if (e->legal) {
+            plan_complete(sc, &e->plan);
+            ++*nlegal;
+        } else if (own.first) {
+            e->refused = own.first->slug;
+            e->why = own.first->msg;
+        }
+    }
+    *out = all;
+    return OK;
+}
+
+/* ---- texts ---- */
+
+/* Every value that some schedule needs in two sweeps, with what is true of it in the first one that does. */
+typedef struct Holdable {
+    int n;
+    Cand cand[MAX_CANDS];
+    bool stat[STAT_COUNT]; /* which statistics the program has, fused */
+} Holdable;
+
+static Err add_holdable(Cx *cx, const Problem *pb, bool fuse, Stat stat, Holdable *out) {
+    Sched sc;
+    Err e = sched_make(cx, pb->prog, &pb->shape, fuse, stat, 0, &sc);
+    for (int i = 0; !e && i < sc.ncands; i++) {
+        bool known = false;
+        for (int k = 0; k < out->n; k++) known |= str_eq(out->cand[k].name, sc.cand[i].name);
+        if (!known && out->n < MAX_CANDS) out->cand[out->n++] = sc.cand[i];
+    }
+    return e;
+}
+
+static Err find_holdable(Cx *cx, const Problem *pb, Holdable *out) {
+    *out = (Holdable){0};
+    Err e = add_holdable(cx, pb, true, STAT_TWO_PASS, out);
+    if (e) return e;
+    for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++) {
+        Cx own = {.a = cx->a}; /* a program without a pair for a statistic is no fault */
+        out->stat[st] = add_holdable(&own, pb, true, (Stat)st, out) == OK;
+    }
+    return OK;
+}
+
+static Err item_candidate(Cx *cx, const Holdable *all, const char *name, size_t n, const Cand **out) {
+    Buf names = buf_new(cx->a);
+    for (int i = 0; i < all->n; i++) {
+        *out = &all->cand[i];
+        if (strlen((*out)->name) == n && memcmp((*out)->name, name, n) == 0) return OK;
+        buf_fmt(&names, "%s%s", i ? " " : "", (*out)->name);
+    }
+    return diag(cx, S_PLAN_HOLD_UNKNOWN, NOWHERE, all->n ? names.s : "nothing: no value is needed in two sweeps",
+                "hold.%s", item_quote(cx, name, n));
+}
+
+/* Calls each alternative between slashes. */
+typedef struct Part {
+    const char *s;
+    size_t n;
+} Part;
+static bool part_next(Part *rest, char sep, Part *out) {
+    if (!rest->s) return false;
+    const char *end = memchr(rest->s, sep, rest->n);
+    *out = (Part){rest->s, end ? (size_t)(end - rest->s) : rest->n};
+    *rest = end ? (Part){end + 1, rest->n - out->n - 1} : (Part){NULL, 0};
+    return true;
+}
+
+static void add_once(int *v, int *n, int x) {
+    for (int i = 0; i < *n; i++)
+        if (v[i] == x) return;
+    v[(*n)++] = x;
+}
+
+enum { MOST_VALUES = 64 }; /* more than any dimension has */
+
+static Err open_dim(Cx *cx, int d, const Item *it, Space *s) {
+    const DimInfo *info = dim_info(d);
+    if (!it->value) return set_dim(cx, s, d, info->legal, info->nlegal), OK;
+    int v[MOST_VALUES], n = 0;
+    Part rest = {it->value, it->nvalue}, alt, from;
+    while (part_next(&rest, '/', &alt)) {
+        int lo, hi;
+        Part ends = alt;
+        part_next(&ends, ':', &from);
+        Err e = dim_read_value(cx, d, from.s, from.n, &lo);
+        hi = lo;
+        if (!e && ends.s) e = dim_read_value(cx, d, ends.s, ends.n, &hi);
+        if (e) return e;
+        if (lo > hi)
+            return diag(cx, S_PLAN_TEXT, NOWHERE, "LOW:HIGH", "%s=%s is an empty range", info->name,
+                        item_quote(cx, alt.s, alt.n));
+        for (int i = 0; i < info->nlegal; i++)
+            if (info->legal[i] >= lo && info->legal[i] <= hi) add_once(v, &n, info->legal[i]);
+    }
+    set_dim(cx, s, d, v, n);
+    return OK;
+}
+
+static Err open_hold(Cx *cx, const Cand *c, const Item *it, Space *s) {
+    int v[HOLD_COUNT], n = 0;
+    if (!it->value) {
+        bool narrow = c->load && ty_is_float(c->storage) && ty_bytes(c->storage) < 4;
+        add_once(v, &n, c->load ? HOLD_RELOAD : HOLD_RECOMPUTE);
+        add_once(v, &n, HOLD_REGISTER);
+        if (narrow) add_once(v, &n, HOLD_REGISTER32);
+        add_once(v, &n, HOLD_OUTPUT);
+        add_once(v, &n, HOLD_SHARED);
+    }
+    Part rest = {it->value, it->nvalue}, alt;
+    while (part_next(&rest, '/', &alt)) {
+        Hold h;
+        Err e = hold_read(cx, alt.s, alt.n, &h);
+        if (e) return e;
+        add_once(v, &n, (int)h);
+    }
+    Hold h[HOLD_COUNT];
+    for (int i = 0; i < n; i++) h[i] = (Hold)v[i];
+    return set_hold(cx, s, c->name, h, n);
+}
+
+static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Space *s) {
+    Holdable all;
+    Err e = find_holdable(cx, pb, &all);
+    if (!e) e = add_holdable(cx, pb, false, STAT_TWO_PASS, &all); /* unfused, more values are needed twice */
+    Item it;
+    while (!e && item_next(&text, &it)) {
+        const char *name;
+        size_t n;
+        if (pin && (!it.value || memchr(it.value, '/', it.nvalue) || memchr(it.value, ':', it.nvalue)))
+            return diag(cx, S_PLAN_TEXT, NOWHERE, "NAME=VALUE", "%s is pinned to one value",
+                        item_quote(cx, it.name, it.nname));
+        if (item_hold(&it, &name, &n)) {
+            const Cand *c = NULL;
+            e = item_candidate(cx, &all, name, n, &c);
+            if (!e) e = open_hold(cx, c, &it, s);
+            continue;
+        }
+        int d = dim_find(it.name, it.nname);
+        if (d < 0) return diag(cx, S_PLAN_DIMENSION, NOWHERE, dim_names(cx), "%s", item_quote(cx, it.name, it.nname));
+        e = open_dim(cx, d, &it, s);
+    }
+    return e;
+}
+
+Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s) {
+    return space_text(cx, pb, text, true, s);
+}
+
+Err space_open(Cx *cx, const Problem *pb, const char *text, Space *s) {
+    return space_text(cx, pb, text, false, s);
+}
+
+/* ---- the default ---- */
+
+/* The longest mapped extent: how many lanes a row can keep busy. */
+static int64_t widest(const Sched *sc) {
+    int64_t n = 1;
+    for (int i = 0; i < sc->ndomains; i++)
+        if (sc->domain[i].mapped) n = i64_max(n, sc->domain[i].n_mapped);
+    return n;
+}
+
+static bool is_ordered(const Prog *p) {
+    for (int v = 0; v < p->nvals; v++)
+        if (p->val[v].op == OP_RED && p->val[v].policy == POLICY_ORDERED) return true;
+    return false;
+}
+
+static int widest_type(const Prog *p) {
+    int b = 1;
+    for (int q = 0; q < p->nparams; q++)
+        if (p->param[q].rank && b < ty_bytes(p->param[q].ty)) b = ty_bytes(p->param[q].ty);
+    return b;
+}
+
+/* Lanes, most promising first, none much longer than the row. On a host a lane is an element of a vector, and a few
+ * vectors hide the latency of the arithmetic; on a GPU a lane is a thread. */
+static void default_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
+    static const int vectors[] = {4, 8, 2, 16, 1}, subgroups[] = {8, 4, 16, 2, 32, 1};
+    bool host = pb->caps.kind == KIND_HOST;
+    const int *times = host ? vectors : subgroups;
+    int v[8], count = 0, most = host ? 512 : 1024, L = pb->caps.subgroup;
+    int64_t useful = ceil_div(n, L) * L;
+    for (int i = 0; i < (host ? COUNT(vectors) : COUNT(subgroups)); i++) {
+        int W = L * times[i];
+        if (W <= most && W <= pb->caps.max_lanes && W <= useful && dim_is_legal(DIM_W, W)) v[count++] = W;
+    }
+    if (is_ordered(pb->prog)) count = 0;
+    if (!count) v[count++] = 1;
+    set_dim(cx, s, DIM_W, v, count);
+}
+
+static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
+    for (int i = 0; i < all->n; i++) {
+        const Cand *c = &all->cand[i];
+        bool named = c->load || pb->prog->val[c->val].name;
+        if (!named && c->pinned == HOLD_AUTO)
+            continue; /* keeping an unnamed step loses to keeping what it is made of */
+        Hold h[3] = {c->load ? HOLD_RELOAD : HOLD_RECOMPUTE, HOLD_REGISTER, HOLD_OUTPUT};
+        int n = !pb->noalias ? 1 : c->output < 0 ? 2 : 3;
+        if (c->pinned != HOLD_AUTO) {
+            h[0] = c->pinned;
+            n = 1;
+        }
+        set_hold(cx, s, c->name, h, n);
+    }
+}
+
+/* Gives up least promising values (those at the end of their lists) until the space is small enough. */
+static void shed(Space *s) {
+    static const int order[] = {DIM_acc, DIM_flight, DIM_W, DIM_prefetch, DIM_flight, DIM_W,
+                                DIM_acc, DIM_load,   DIM_V, DIM_store,    DIM_P};
+    for (int round = 0; space_count(s) > SPACE_DEFAULT; round++) {
+        bool changed = false;
+        for (int i = 0; i < COUNT(order) && space_count(s) > SPACE_DEFAULT; i++) {
+            int keep = order[i] == DIM_W && round == 0 ? 2 : 1;
+            if (s->n[order[i]] > keep) s->n[order[i]]--, changed = true;
+        }
+        if (changed) continue;
+        for (int i = s->nholds - 1; i >= 0 && !changed; i--)
+            if (s->nhold[i] > 2) s->nhold[i]--, changed = true;
+        for (int i = s->nholds - 1; i >= 0 && !changed; i--)
+            if (s->nhold[i] > 1) s->nhold[i]--, changed = true;
+        if (!changed && s->n[DIM_stat] > 1) s->n[DIM_stat]--, changed = true;
+        if (!changed) return;
+    }
+}
+
+Err space_default(Cx *cx, const Problem *pb, Space *out) {
+    Plan base = plan_default();
+    Holdable all;
+    Sched sc;
+    Err e = find_holdable(cx, pb, &all);
+    if (!e) e = sched_make(cx, pb->prog, &pb->shape, true, STAT_TWO_PASS, 0, &sc);
+    if (!e) e = space_of_plan(cx, &base, out);
+    if (e) return e;
+    bool host = pb->caps.kind == KIND_HOST, ordered = is_ordered(pb->prog);
+    int64_t n = widest(&sc);
+    int stat[STAT_COUNT], nstat = 0;
+    for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++)
+        if (all.stat[st]) stat[nstat++] = st;
+    set_dim(cx, out, DIM_stat, stat, nstat);
+    default_lanes(cx, pb, n, out);
+    default_holds(cx, pb, &all, out);
+    if (!ordered) {
+        set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
+        set_dim(cx, out, DIM_flight, host ? (const int[]){1, 2, 4} : (const int[]){1, 2}, host ? 3 : 2);
+    }
+    if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
+    if (host) {
+        set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
+    } else {
+        int v[3], nv = 0, widest_bytes = widest_type(pb->prog);
+        for (int V = 4; V >= 1; V /= 4) /* 16-byte packs of f32 first, then single elements */
+            if (V == 1 || (!ordered && V * widest_bytes <= pb->caps.max_pack_bytes)) v[nv++] = V;
+        if (!ordered && 8 * widest_bytes <= pb->caps.max_pack_bytes) v[nv++] = 8;
+        set_dim(cx, out, DIM_V, v, nv);
+        if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE}, 3);
+        if (n <= 1024 && !ordered) set_dim(cx, out, DIM_P, (const int[]){1, 4}, 2);
+    }
+    shed(out);
+    return OK;
+}

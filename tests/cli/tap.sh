@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# A small TAP printer for test scripts: source it, call `check NAME COMMAND...` or `skip NAME REASON`, end with `done_testing`.
+# shellcheck disable=SC2034  # variables for the scripts that source this
+root=${ROWFOLD_ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+build=${ROWFOLD_BUILD:-$root/build}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+tap_count=0 tap_failed=0
+
+# check NAME COMMAND...: passes when the command succeeds; its output is shown when it does not.
+check() {
+    local name=$1 output
+    shift
+    tap_count=$((tap_count + 1))
+    if output=$("$@" 2>&1 </dev/null); then
+        echo "ok $tap_count - $name"
+    else
+        tap_failed=$((tap_failed + 1))
+        echo "not ok $tap_count - $name"
+        printf '# %s\n' "command: $*"
+        head -n 40 <<<"$output" | sed 's/^/# /'
+    fi
+}
+skip() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+# exits CODE PATTERN COMMAND...: succeeds when the command ends with CODE and prints something that matches PATTERN.
+exits() {
+    local want=$1 pattern=$2 rc=0 output
+    shift 2
+    output=$("$@" 2>&1 </dev/null) || rc=$?
+    if [ "$rc" != "$want" ] || ! grep -qE -- "$pattern" <<<"$output"; then
+        printf 'wanted exit %s and /%s/, got exit %s and:\n%s\n' "$want" "$pattern" "$rc" "$output"
+        return 1
+    fi
+}
+done_testing() {
+    echo "1..$tap_count"
+    exit $((tap_failed > 0))
+}

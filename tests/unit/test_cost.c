@@ -1,0 +1,335 @@
+/* Cost policies: the prior system's numbers, the arithmetic of the others, and what a hostile policy cannot do. */
+#include "../../src/cost/cost.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static Cx *open_cx(void) {
+    Arena *a = arena_new(&alloc_libc, NULL);
+    assert_non_null(a);
+    Cx *cx = NEW(a, Cx);
+    cx->a = a;
+    return cx;
+}
+
+static const CostPolicy *policy(Cx *cx, const char *name) {
+    const CostPolicy *p;
+    assert_int_equal(cost_find(cx, name, &p), OK);
+    return p;
+}
+
+static Caps machine(const char *name) {
+    Caps c;
+    assert_true(caps_preset(name, &c));
+    return c;
+}
+
+/* A lane of W = 512, V = 4 at N = 4096 has 8 slots in each domain. Holding the input adds a domain that fills the
+ * stripe: 8 rounds, 32 bytes written to it, and every sweep that read 8 elements of 4 bytes reads them from there. */
+static Demand demand(int domains, int reductions, bool held) {
+    Demand d = {.known = true, .reductions = reductions, .lane_rounds = 8.0 * (domains + held), .launches = 1};
+    d.lane.global_read = held ? 32 : 64;
+    d.lane.global_write = 32;
+    d.lane.private_read = held ? 64 : 0;
+    d.lane.private_write = held ? 32 : 0;
+    d.row.global_read = d.lane.global_read * 512;
+    d.row.global_write = d.lane.global_write * 512;
+    d.first_read = 4096 * 4;
+    return d;
+}
+
+static double term(const Score *s, const char *name) {
+    for (int i = 0; i < s->nterms; i++)
+        if (str_eq(s->term[i].name, name)) return s->term[i].value;
+    fail_msg("no term %s", name);
+    return 0;
+}
+
+static Score score(Cx *cx, const char *name, const Demand *d, const Caps *c, const Launch *l, const char *coefs) {
+    double k[MAX_COEFS];
+    Score s;
+    assert_int_equal(cost_coefs(cx, policy(cx, name), coefs, k), OK);
+    assert_int_equal(cost_score(cx, policy(cx, name), d, c, l, k, &s), OK);
+    return s;
+}
+
+static void prior_gives_the_published_scores(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("m1max");
+    Launch one = {1, 512, 32, 1};
+    static const struct {
+        int domains, reductions;
+        double reload, held;
+    } of[] = {{2, 1, 64, 72}, {4, 2, 112, 120}}; /* RMSNorm; softmax and LayerNorm */
+    for (int i = 0; i < COUNT(of); i++) {
+        Demand reload = demand(of[i].domains, of[i].reductions, false),
+               held = demand(of[i].domains, of[i].reductions, true);
+        Score a, b;
+        assert_int_equal(cost_score(cx, policy(cx, "prior"), &reload, &c, &one, NULL, &a), OK);
+        assert_int_equal(cost_score(cx, policy(cx, "prior"), &held, &c, &one, NULL, &b), OK);
+        assert_true(a.total == of[i].reload && b.total == of[i].held);
+        static const double bytes[] = {0, 0.25, 0.5, 1, 3};
+        for (int g = 0; g < COUNT(bytes); g++) /* powers of two and small integers: the sums are exact */
+            for (int p = 0; p < COUNT(bytes); p++) {
+                const char *k = arena_printf(cx->a, "global-byte=%g,private-byte=%g", bytes[g], bytes[p]);
+                double delta =
+                    score(cx, "prior", &held, &c, &one, k).total - score(cx, "prior", &reload, &c, &one, k).total;
+                assert_true(delta == 8 - 32 * bytes[g] + 96 * bytes[p]);
+            }
+    }
+    Demand d = demand(2, 1, false);
+    Launch many = {1024, 512, 32, 1}, packed = {65, 32, 32, 4}, none = {0, 512, 32, 1};
+    Score s = score(cx, "prior", &d, &c, &many, "");
+    assert_true(term(&s, "program score") == 64 && term(&s, "waves") == 16 && s.total == 1024);
+    s = score(cx, "prior", &d, &c, &packed, "");
+    assert_true(term(&s, "setup") == 4 && term(&s, "collectives") == 2 && term(&s, "waves") == 2 &&
+                s.total == 2 * (16 + 2 + 4));
+    assert_true(score(cx, "prior", &d, &c, &none, "").total == 64);
+    assert_true(score(cx, "prior", &d, &c, &many, "concurrent=1024,setup=0,round=2").total == 64);
+    arena_free(cx->a);
+}
+
+static void service_is_its_formula(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("m1max");
+    Demand d = {.known = true, .reductions = 2, .lane_rounds = 10};
+    d.lane = (Bytes){100, 20, 7, 3};
+    d.row = (Bytes){1000, 500, 0, 0};
+    const char *k = "dispatch=5,round=1,collective=2,private-byte=3,memory-byte=0.5,global-byte=0.25,capacity=8";
+    /* S = 2, P = 3, 7 rows: 3 groups, 18 subgroups; 9 rows are read, 7 written */
+    Launch l = {7, 64, 32, 3};
+    Score s = score(cx, "service", &d, &c, &l, k);
+    double waves = 18.0 / 8, local = 10 + 2 * 2 * 2 + 10 * 3;
+    assert_true(term(&s, "waves") == waves && term(&s, "lane's work") == local);
+    assert_true(s.total == 5 + local * waves + (9 * 1000 + 7 * 500) * 0.5 + 120 * 0.25);
+    Launch single = {7, 32, 32, 3}; /* one subgroup a row: no barrier, inactive rows read nothing */
+    s = score(cx, "service", &d, &c, &single, k);
+    assert_true(term(&s, "waves") == 9.0 / 8 && term(&s, "memory") == 7 * 1500 * 0.5);
+    Launch few = {1, 32, 32, 1};
+    s = score(cx, "service", &d, &c, &few, k);
+    assert_true(term(&s, "waves") == 1);
+    arena_free(cx->a);
+}
+
+static void roofline_is_seconds(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("h200");
+    Demand d = demand(2, 1, true);
+    d.collectives = 1, d.barriers = 1;
+    d.lane_ops[COST_ALU] = 24, d.lane_ops[COST_MEMORY] = 4;
+    Launch big = {1 << 20, 512, 32, 1};
+    Score s = score(cx, "roofline", &d, &c, &big, "");
+    double bytes = (double)(1 << 20) * 2 * 16384;
+    assert_true(term(&s, "memory") == bytes / c.copy_bytes_per_s); /* held: only what memory must deliver */
+    assert_true(s.total == term(&s, "memory") + term(&s, "latency") + term(&s, "launch"));
+    /* a last, partial wave costs a whole one */
+    d.lane_ops[COST_ALU] = 1e6;
+    Launch full = {132, 512, 32, 1}, over = {133, 512, 32, 1};
+    Score a = score(cx, "roofline", &d, &c, &full, ""), b = score(cx, "roofline", &d, &c, &over, "");
+    assert_true(term(&b, "arithmetic") == 2 * term(&a, "arithmetic"));
+    assert_true(b.total > a.total);
+    /* each class of work, more bytes, less bandwidth and slower launches never make it faster */
+    Demand base = demand(2, 1, false);
+    double t0 = score(cx, "roofline", &base, &c, &full, "").total;
+    for (int i = 0; i < COST_CLASSES; i++) {
+        Demand more = base;
+        more.lane_ops[i] += 1e9;
+        double t = score(cx, "roofline", &more, &c, &full, "").total;
+        assert_true(i == COST_FREE ? t == t0 : t > t0);
+    }
+    Demand more = base;
+    more.row.global_write *= 1e6;
+    assert_true(score(cx, "roofline", &more, &c, &full, "").total > t0);
+    Caps slow = c;
+    slow.launch_s *= 2;
+    assert_true(score(cx, "roofline", &base, &slow, &full, "").total > t0);
+    slow = c;
+    slow.copy_bytes_per_s /= 1e6;
+    assert_true(score(cx, "roofline", &base, &slow, &full, "").total > t0);
+    slow.copy_bytes_per_s = 0;
+    Score bad;
+    assert_int_equal(cost_score(cx, policy(cx, "roofline"), &base, &slow, &full, NULL, &bad), ERR_ARGUMENT);
+    assert_int_equal(cx->last->slug, S_ARG);
+    double k[MAX_COEFS];
+    assert_int_equal(cost_coefs(cx, policy(cx, "roofline"), "alu=0", k), OK);
+    assert_int_equal(cost_score(cx, policy(cx, "roofline"), &base, &c, &full, k, &bad), ERR_ARGUMENT);
+    assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
+    /* rows that stay in a cache are not priced at the memory's rate; a host's stripes are memory, a GPU's are not */
+    Caps host = machine("avx512");
+    Launch fits = {16, 64, 16, 1}, spills = {1 << 16, 64, 16, 1};
+    Score near = score(cx, "roofline", &d, &host, &fits, ""), far = score(cx, "roofline", &d, &host, &spills, "");
+    assert_true(term(&near, "memory") / 16 < term(&far, "memory") / (1 << 16));
+    d.row.private_read = 1e6;
+    near = score(cx, "roofline", &d, &host, &fits, "");
+    far = score(cx, "roofline", &d, &c, &fits, "");
+    assert_true(term(&near, "private") > 0 && term(&far, "private") == 0);
+    arena_free(cx->a);
+}
+
+static void calls_that_are_off(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("m1max");
+    Demand d = demand(2, 1, false), unknown = {0};
+    Launch l = {64, 512, 32, 1};
+    const CostPolicy *p;
+    Score s;
+    double k[MAX_COEFS];
+    assert_int_equal(cost_find(cx, "best", &p), ERR_ARGUMENT);
+    assert_int_equal(cx->last->slug, S_COST_POLICY);
+    assert_string_equal(cx->last->accept, "prior service roofline random");
+    assert_null(p);
+    static const char *const bad[] = {"x=1",       "round",    "round=", "round=1x",  "round=nan",
+                                      "round=inf", "round=-1", "=1",     "round=1,,", "round=1 "};
+    for (int i = 0; i < COUNT(bad); i++) {
+        assert_int_equal(cost_coefs(cx, policy(cx, "prior"), bad[i], k), ERR_ARGUMENT);
+        assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
+    }
+    assert_int_equal(cost_coefs(cx, policy(cx, "prior"), NULL, k), OK);
+    k[0] = NAN;
+    assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &l, k, &s), ERR_ARGUMENT);
+    k[0] = -1;
+    assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &l, k, &s), ERR_ARGUMENT);
+    assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
+    const Launch off[] = {{-1, 512, 32, 1}, {1, 0, 32, 1}, {1, 512, 0, 1}, {1, 512, 32, 0}};
+    for (int i = 0; i < COUNT(off); i++) {
+        assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &off[i], NULL, &s), ERR_ARGUMENT);
+        assert_int_equal(cx->last->slug, S_ARG);
+    }
+    /* what could not be counted is never priced as nothing */
+    assert_int_equal(cost_score(cx, policy(cx, "prior"), &unknown, &c, &l, NULL, &s), OK);
+    assert_int_equal(cost_score(cx, policy(cx, "random"), &unknown, &c, &l, NULL, &s), OK);
+    assert_int_equal(cost_coefs(cx, policy(cx, "prior"), "global-byte=1", k), OK);
+    assert_int_equal(cost_score(cx, policy(cx, "prior"), &unknown, &c, &l, k, &s), ERR_REFUSED);
+    assert_int_equal(cx->last->slug, S_COST_UNKNOWN);
+    static const char *const need[] = {"service", "roofline"};
+    for (int i = 0; i < COUNT(need); i++) {
+        cx->last = cx->first = NULL;
+        assert_int_equal(cost_score(cx, policy(cx, need[i]), &unknown, &c, &l, NULL, &s), ERR_REFUSED);
+        assert_int_equal(cx->last->slug, S_COST_UNKNOWN);
+    }
+    arena_free(cx->a);
+}
+
+/* ---- hostile policies ---- */
+
+static const Coef how[] = {{"how", "", 0}};
+static Err hostile(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
+    (void)cx;
+    memset((void *)(uintptr_t)d, 0xFF, sizeof *d); /* a policy that writes what it was lent */
+    memset((void *)(uintptr_t)caps, 0xFF, sizeof *caps);
+    memset((void *)(uintptr_t)l, 0xFF, sizeof *l);
+    static const double answer[] = {NAN, INFINITY, -INFINITY, -1, -1e308};
+    int i = (int)k[0];
+    if (i < COUNT(answer))
+        out->total = answer[i];
+    else if (i == COUNT(answer))
+        out->nterms = 1000;
+    else if (i == COUNT(answer) + 1)
+        out->nterms = -1;
+    else if (i == COUNT(answer) + 2)
+        for (int t = 0; t < 100; t++) score_add(out, "t", "", NAN);
+    else
+        out->total = 1.7e308; /* huge, but a number */
+    return OK;
+}
+static const CostPolicy hostile_policy = {"hostile", "", false, hostile, how, COUNT(how)};
+
+static void a_hostile_policy_only_ranks(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("m1max"), c0 = c;
+    Demand d = demand(2, 1, false), d0 = d;
+    Launch l = {64, 512, 32, 1}, l0 = l;
+    for (int i = 0; i < 9; i++) {
+        double k[] = {i};
+        Score s;
+        Err e = cost_score(cx, &hostile_policy, &d, &c, &l, k, &s);
+        if (i < 8) {
+            assert_int_equal(e, ERR_REFUSED);
+            assert_int_equal(cx->last->slug, S_COST_INVALID);
+            assert_true(s.total == 0 && s.nterms == 0);
+        } else {
+            assert_int_equal(e, OK);
+            assert_true(s.total == 1.7e308);
+        }
+        assert_memory_equal(&d, &d0, sizeof d);
+        assert_memory_equal(&l, &l0, sizeof l);
+        assert_true(caps_equal(&c, &c0));
+    }
+    static const Coef many[MAX_COEFS + 1] = {{"x", "", 0}};
+    CostPolicy wide = hostile_policy;
+    wide.coef = many, wide.ncoefs = COUNT(many);
+    Score s;
+    assert_int_equal(cost_score(cx, &wide, &d, &c, &l, NULL, &s), ERR_ARGUMENT);
+    double k[MAX_COEFS];
+    assert_int_equal(cost_coefs(cx, &wide, "", k), ERR_ARGUMENT);
+    arena_free(cx->a);
+}
+
+static void random_is_the_same_everywhere(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("m1max"), other = machine("avx2");
+    Launch l = {64, 512, 32, 1}, wide = {64, 1024, 32, 1};
+    double seen[200];
+    for (int i = 0; i < 200; i++) {
+        Demand d = {0};
+        memset(&d, i & 1 ? 0xAA : 0, sizeof d); /* padding has no say */
+        Demand plain = demand(i, 1, false);
+        d.known = plain.known, d.reductions = plain.reductions;
+        memcpy(&d.lane, &plain.lane, offsetof(Demand, reductions) - offsetof(Demand, lane));
+        Score s = score(cx, "random", &d, &c, &l, "");
+        assert_true(s.total >= 0 && s.total < 1);
+        assert_true(s.total == score(cx, "random", &plain, &other, &l, "").total);
+        assert_true(s.total != score(cx, "random", &plain, &c, &wide, "").total);
+        assert_true(s.total != score(cx, "random", &plain, &c, &l, "seed=1").total);
+        for (int k = 0; k < i; k++) assert_true(seen[k] != s.total);
+        seen[i] = s.total;
+    }
+    arena_free(cx->a);
+}
+
+static void scores_as_text(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Score s = {.total = 0.1};
+    score_add(&s, "a \"b\"", "s", 1.5);
+    score_add(&s, "c", "", NAN);
+    Buf json = buf_new(cx->a), text = buf_new(cx->a);
+    score_json(&s, &json);
+    score_print(&s, &text);
+    assert_string_equal(json.s, "{\"total\":0.1,\"terms\":[{\"name\":\"a \\\"b\\\"\",\"unit\":\"s\",\"value\":1.5},"
+                                "{\"name\":\"c\",\"unit\":\"\",\"value\":null}]}");
+    assert_string_equal(text.s, "0.1 = a \"b\" 1.5 s, c nan");
+    const CostPolicy *const *all;
+    int n = cost_policies(&all);
+    assert_int_equal(n, 4);
+    for (int i = 0; i < n; i++) {
+        assert_true(policy(cx, all[i]->name) == all[i]);
+        assert_true(strlen(all[i]->doc) > 0);
+    }
+    arena_free(cx->a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(prior_gives_the_published_scores),
+        cmocka_unit_test(service_is_its_formula),
+        cmocka_unit_test(roofline_is_seconds),
+        cmocka_unit_test(calls_that_are_off),
+        cmocka_unit_test(a_hostile_policy_only_ranks),
+        cmocka_unit_test(random_is_the_same_everywhere),
+        cmocka_unit_test(scores_as_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
