@@ -8,12 +8,15 @@ export cache=.cache/tidy
 mkdir -p "$cache"
 salt=$({ clang-tidy --version; cat .clang-tidy; } | sha256sum)
 export salt
+# The analyzer walks paths until max-nodes; a third of the default halves the time and, when this was set, lost no finding.
+export limit='-Xclang -analyzer-config -Xclang max-nodes=75000'
 # A subshell per file, run by xargs: tidy_one FILE
 tidy_one() {
     local file=$1 flags=(-std=c11 -D_DEFAULT_SOURCE -Iinclude -Wall -Wextra) key out
-    key=$({ echo "$salt"; clang -MM "${flags[@]}" "$file" | tr -d '\\' | tr ' ' '\n' | grep -v ':$' | grep . | xargs sha256sum; } | sha256sum | cut -c1-40)
+    key=$({ echo "$salt $limit"; clang -MM "${flags[@]}" "$file" | tr -d '\\' | tr ' ' '\n' | grep -v ':$' | grep . | xargs sha256sum; } | sha256sum | cut -c1-40)
     if [ -f "$cache/$key" ]; then return 0; fi
-    if out=$(clang-tidy --quiet --warnings-as-errors='*' "$file" -- "${flags[@]}" 2>&1); then
+    # shellcheck disable=SC2086  # a list of words
+    if out=$(clang-tidy --quiet --warnings-as-errors='*' "$file" -- "${flags[@]}" $limit 2>&1); then
         : >"$cache/$key"
     else
         # The path that led to a finding is long: clang-tidy FILE -- FLAGS tells it.

@@ -1,19 +1,26 @@
 #!/bin/sh
 # Internal archives and third-party archives -> one archive whose only global names are rowfold_*.
-# usage: join_archive.sh LD OBJCOPY AR OUT ARCHIVE...   (the last two: libjansson.a and libxxhash.a, used where they exist)
+# usage: join_archive.sh LD OBJCOPY AR OUT ARCHIVE...   (libjansson.a and libxxhash.a come last and are used where they exist)
 set -eu
 ld=$1 objcopy=$2 ar=$3 out=$4
 shift 4
-own='' third=''
-for a in "$@"; do
-    case $a in
-    *libjansson.a | *libxxhash.a) if [ -f "$a" ]; then third="$third $a"; fi ;;
-    *) own="$own $a" ;;
+# The list is rebuilt in place, one archive a turn, so that paths may hold blanks: all of ours, then what ours need of the others.
+left=$# whole=1
+while [ "$left" -gt 0 ]; do
+    archive=$1
+    shift
+    left=$((left - 1))
+    case $archive in
+    *libjansson.a | *libxxhash.a)
+        if [ $whole = 1 ]; then set -- "$@" --no-whole-archive; fi
+        whole=0
+        if [ -f "$archive" ]; then set -- "$@" "$archive"; fi
+        ;;
+    *) set -- "$@" "$archive" ;;
     esac
 done
 joined=${out%.a}-joined.o
-# shellcheck disable=SC2086  # lists of paths without blanks, made by Meson
-"$ld" -r -o "$joined" --whole-archive $own --no-whole-archive $third
+"$ld" -r -o "$joined" --whole-archive "$@"
 "$objcopy" --wildcard --keep-global-symbol='rowfold_*' "$joined"
 rm -f "$out"
 "$ar" rcs "$out" "$joined"

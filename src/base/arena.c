@@ -18,6 +18,7 @@ struct Arena {
     Trap *trap;
     Block *top;
     size_t bytes;
+    Arena *parent, *child, *next, **link; /* children, and this one's place among the parent's */
 };
 
 static void *libc_get(void *user, size_t n) {
@@ -38,8 +39,26 @@ Arena *arena_new(const Alloc *al, Trap *trap) {
     return a;
 }
 
+static NORETURN void out_of_memory(Arena *a) {
+    if (a->trap) longjmp(a->trap->at, 1);
+    abort(); /* only reachable in tests that gave no trap */
+}
+
+Arena *arena_sub(Arena *parent) {
+    Arena *a = arena_new(&parent->al, parent->trap);
+    if (!a) out_of_memory(parent);
+    a->parent = parent;
+    a->next = parent->child;
+    a->link = &parent->child;
+    if (a->next) a->next->link = &a->next;
+    return parent->child = a;
+}
+
 void arena_free(Arena *a) {
     if (!a) return;
+    while (a->child) arena_free(a->child);
+    if (a->parent) *a->link = a->next;
+    if (a->parent && a->next) a->next->link = a->link;
     for (Block *b = a->top; b;) {
         Block *prev = b->prev;
         a->al.put(a->al.user, b);
@@ -51,11 +70,6 @@ void arena_free(Arena *a) {
 void arena_trap(Arena *a, Trap *trap) { a->trap = trap; }
 
 size_t arena_bytes(const Arena *a) { return a->bytes; }
-
-static NORETURN void out_of_memory(Arena *a) {
-    if (a->trap) longjmp(a->trap->at, 1);
-    abort(); /* only reachable in tests that gave no trap */
-}
 
 void *arena_get(Arena *a, size_t bytes) {
     if (bytes > SIZE_MAX / 2) out_of_memory(a);

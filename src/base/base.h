@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ROWFOLD_VERSION_TEXT "0.1.0" /* as in meson.build and rowfold.h */
 #define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 #if defined(__GNUC__)
 #define PRINTF(f, v) __attribute__((format(printf, f, v)))
@@ -50,6 +51,8 @@ typedef struct Trap {
 typedef struct Arena Arena;
 /* NULL when memory is gone. `trap` may be NULL only in tests: then running out ends in abort(). */
 Arena *arena_new(const Alloc *al, Trap *trap);
+/* A shorter life within `parent`: its allocator and trap; freed by arena_free or with the parent, whichever is first. */
+Arena *arena_sub(Arena *parent);
 void arena_free(Arena *a);
 void arena_trap(Arena *a, Trap *trap);                   /* changes where running out of memory jumps to */
 size_t arena_bytes(const Arena *a);                      /* bytes handed out so far */

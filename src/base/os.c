@@ -341,12 +341,14 @@ int64_t os_now_ns(void) {
 
 static int quota_cpus(void) { /* 0: no limit known */
 #ifdef __linux__
+    char line[64], *end;
     FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
     if (!f) return 0;
-    long long quota = 0, period = 0;
-    int got = fscanf(f, "%lld %lld", &quota, &period); /* "max 100000" where there is none */
+    bool got = fgets(line, sizeof line, f);
     fclose(f);
-    if (got == 2 && quota > 0 && period > 0) return (int)i64_max(1, i64_min(ceil_div(quota, period), INT_MAX));
+    int64_t quota = got ? strtoll(line, &end, 10) : 0; /* "200000 100000", or "max 100000" where there is none */
+    int64_t period = quota > 0 ? strtoll(end, NULL, 10) : 0;
+    if (period > 0) return (int)i64_min(ceil_div(quota, period), INT_MAX);
 #endif
     return 0;
 }

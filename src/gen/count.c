@@ -169,7 +169,10 @@ static double weight(const Kern *k, const Ins *in) {
 }
 
 static double live_values(Cx *cx, const Kern *k) {
-    Lives l = {.k = k, .end = NEWN(cx->a, int, k->nins), .c_first = NEWN(cx->a, int, k->ncells), .c_end = NEWN(cx->a, int, k->ncells)};
+    Lives l = {.k = k,
+               .end = NEWN(cx->a, int, k->nins),
+               .c_first = NEWN(cx->a, int, k->ncells),
+               .c_end = NEWN(cx->a, int, k->ncells)};
     double *change = NEWN(cx->a, double, k->nins + 1); /* from before to after an instruction */
     for (int i = 0; i < k->nins; i++) l.end[i] = -1;
     for (int c = 0; c < k->ncells; c++) l.c_first[c] = l.c_end[c] = -1;
@@ -203,13 +206,18 @@ static bool too_much(const Demand *d) { /* or no number */
 }
 
 void kern_count(Cx *cx, const Kern *k, Demand *out) {
-    Demand d = {.known = true, .launches = 1, .reductions = k->nreds, .stripe_slots = (double)k->stripes.live, .stripe_slots_sum = (double)k->stripes.sum};
+    Demand d = {.known = true,
+                .launches = 1,
+                .reductions = k->nreds,
+                .stripe_slots = (double)k->stripes.live,
+                .stripe_slots_sum = (double)k->stripes.sum};
     Tally t = {.k = k, .d = &d};
     count_nodes(&t, k->root, 1);
     d.live_values = live_values(cx, k);
     for (int i = 0; i < k->nstripes; i++) {
         const Domain *dom = &k->domain[k->stripe[i].domain];
-        if (k->stripe[i].home == HOLD_SHARED) d.shared_bytes += (double)dom->n_serial * (double)dom->n_mapped * ty_bytes(k->stripe[i].ty) * k->plan.P;
+        if (k->stripe[i].home == HOLD_SHARED)
+            d.shared_bytes += (double)dom->n_serial * (double)dom->n_mapped * ty_bytes(k->stripe[i].ty) * k->plan.P;
     }
     *out = too_much(&d) ? (Demand){0} : d;
 }

@@ -118,7 +118,8 @@ static Src source(const Run *r, int x) {
 
 /* ---- memory ---- */
 
-/* Reads before a write are ordered by a join in between, which all lanes reach; nothing orders a write before a read. */
+/* Reads before a write are ordered by a join in between, which all lanes reach; nothing orders a write before a read.
+ */
 static Err touch(Run *r, int i, int64_t index, Touch *t, bool write) {
     int64_t me = r->row * r->W + r->lane + 1;
     bool others = r->all_lanes && r->W > 1; /* they do the same */

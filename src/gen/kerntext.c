@@ -184,8 +184,9 @@ static void put_ins(const Kern *k, int i, Buf *out) {
     put_note(out, in->note);
 }
 
-static void put_nodes(const Kern *k, int first, int depth, Buf *out) {
-    for (int n = first; n >= 0 && n < k->nnodes; n = k->node[n].next) {
+/* Each node once: a broken kern, whose links may go in circles, can be shown too. */
+static void put_nodes(const Kern *k, int first, int depth, int *left, Buf *out) {
+    for (int n = first; n >= 0 && n < k->nnodes && (*left)-- > 0; n = k->node[n].next) {
         const Node *nd = &k->node[n];
         buf_fmt(out, "%*s", 2 * depth, "");
         if (nd->kind == NODE_LOOP)
@@ -196,9 +197,9 @@ static void put_nodes(const Kern *k, int first, int depth, Buf *out) {
             buf_str(out, "block {");
         put_note(out, nd->note);
         if (nd->kind == NODE_LOOP) {
-            put_nodes(k, nd->child, depth + 1, out);
+            put_nodes(k, nd->child, depth + 1, left, out);
         } else {
-            for (int i = nd->i0; i < nd->i1; i++) {
+            for (int i = nd->i0; i >= 0 && i < nd->i1 && i < k->nins; i++) {
                 buf_fmt(out, "%*s", 2 * depth + 2, "");
                 put_ins(k, i, out);
             }
@@ -249,5 +250,6 @@ void kern_print(const Kern *k, Buf *out) {
         put_ty(out, (int)k->array[i].ty);
         buf_fmt(out, " %lld\n", (long long)k->array[i].n);
     }
-    put_nodes(k, k->root, 0, out);
+    int left = k->nnodes;
+    put_nodes(k, k->root, 0, &left, out);
 }

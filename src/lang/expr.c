@@ -91,6 +91,7 @@ static Res fold_floats(const Node *n, Res x, Res y) {
 
 /* ---- operators ---- */
 
+/* Asked once the node's own faults are reported: it has those whatever its operands are. */
 static bool any_bad(const Sema *s, const Node *n) {
     for (int i = 0; i < n->nargs; i++)
         if (s->res[s->k->list[n->args + i]].kind == RES_BAD) return true;
@@ -116,6 +117,7 @@ static Res apply(Sema *s, const Node *n, Op op) {
     Ty want = TY_NONE, t[3] = {TY_NONE, TY_NONE, TY_NONE};
     bool literals = true, floats = o->typing == TR_FLOAT;
     Place at = at_node(s, n);
+    if (any_bad(s, n)) return bad;
     for (int i = 0; i < o->arity; i++) {
         Res r = arg(s, n, i);
         literals = literals && r.kind != RES_VAL;
@@ -220,6 +222,7 @@ static Res read_at(Sema *s, const Node *n) {
                           "'%s' has %d axes, but %d indexes are given", text, q->rank, n->nargs));
         return bad;
     }
+    if (any_bad(s, n)) return bad;
     for (int d = 0; d < n->nargs; d++) {
         const Node *in = &s->k->node[s->k->list[n->args + d]];
         int i = sema_value(s, arg(s, n, d), TY_I64, at_node(s, in));
@@ -283,7 +286,7 @@ static bool over_set(Sema *s, const Node *n, uint32_t axes, uint32_t *out) {
 }
 
 static Res reduction(Sema *s, const Node *n, Red red) {
-    if (!args_fit(s, n, 1, true)) return bad;
+    if (!args_fit(s, n, 1, true) || any_bad(s, n)) return bad;
     Res r = arg(s, n, 0);
     uint32_t axes = r.kind == RES_VAL ? s->p->val[r.val].axes : 0, over = 0;
     if (n->nover >= 0 && axes & ~s->p->row_axes) {
@@ -306,7 +309,7 @@ static Res call(Sema *s, const Node *n) {
     Op op;
     Red red;
     if (sema_type(s, n->at, &ty)) {
-        if (!args_fit(s, n, 1, false)) return bad;
+        if (!args_fit(s, n, 1, false) || any_bad(s, n)) return bad;
         int v = sema_value(s, arg(s, n, 0), ty_compute(ty), at_node(s, n));
         return v < 0 ? bad : value(prog_cast(s->cx, s->p, ty, v));
     }
@@ -330,7 +333,6 @@ static Res call(Sema *s, const Node *n) {
 }
 
 static Res evaluate(Sema *s, const Node *n) {
-    if (any_bad(s, n)) return bad;
     switch (n->kind) {
     case ND_INT: return (Res){.kind = RES_INT, .i = (int64_t)n->u, .big = n->u > INT64_MAX};
     case ND_FLOAT: return (Res){.kind = RES_FLOAT, .d = n->d};

@@ -171,7 +171,7 @@ Tok lex_next(Lex *lx) {
     }
     if (memchr("(){}[],:;=+-*/%<>@.!", c, 20)) {
         t.kind = TOK_PUNCT;
-        t.sym = c;
+        t.sym = (unsigned char)c;
         t.len = 1;
         if (lx->at + 1 < lx->end && lx->at[1] == '=') {
             int two = c == '<' ? SYM_LE : c == '>' ? SYM_GE : c == '=' ? SYM_EQ : c == '!' ? SYM_NE : 0;

@@ -496,21 +496,27 @@ static bool param(Parse *p) {
     return p->t.sym == ',' || p->t.sym == ')' || syntax(p, tensor ? "',' or ')'" : "'=', ',' or ')'");
 }
 
+/* After a fault: to the , or ) behind the parameter, or to where the list has ended without one. */
+static void skip_param(Parse *p) {
+    while (p->t.kind != TOK_END && p->t.sym != '{' && p->t.sym != KW_KERNEL &&
+           !(p->open <= 1 && (p->t.sym == ',' || p->t.sym == ')'))) {
+        if (p->t.sym == '(' || p->t.sym == '[') p->open++;
+        if (p->t.sym == ')' || p->t.sym == ']') p->open--;
+        next(p);
+    }
+    p->open = 1;
+}
+
 static bool params(Parse *p) {
     if (!open_with(p, '(', p->k->nrows ? "',' or '('" : "'for' or '('")) return false;
     while (p->t.sym != ')') {
         if (!param(p)) {
-            while (p->t.kind != TOK_END && p->t.sym != '{' && p->t.sym != KW_KERNEL &&
-                   !(p->open <= 1 && (p->t.sym == ',' || p->t.sym == ')'))) {
-                if (p->t.sym == '(' || p->t.sym == '[') p->open++;
-                if (p->t.sym == ')' || p->t.sym == ']') p->open--;
-                next(p);
-            }
-            p->open = 1;
+            skip_param(p);
+            if (p->t.sym != ',' && p->t.sym != ')') return false;
         }
         if (!take(p, ',')) break;
     }
-    return p->t.sym == '{' ? syntax(p, "',' or ')'") : close_with(p, ')', "the name of a parameter or ')'");
+    return close_with(p, ')', "the name of a parameter or ')'");
 }
 
 static bool kernel(Parse *p, Ast *ast) {

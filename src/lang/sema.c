@@ -268,6 +268,14 @@ static void assign(Sema *s, const Stmt *st) {
         s->p->val[y->value.val].name = arena_str(s->cx->a, text, strlen(text));
 }
 
+/* Where the hold of a value is kept; NULL where it has no home: constants, scalars and coordinates are had for nothing.
+ */
+static Hold *home_of(Prog *p, int val) {
+    Val *v = &p->val[val];
+    if (v->op == OP_CONST || v->op == OP_SCALAR || v->op == OP_IDX) return NULL;
+    return val_in_place(p, v) ? &p->param_hold[v->param] : &v->hold; /* another name of an input is that input */
+}
+
 /* Holds are pinned when all is assigned, so that a program may say them anywhere. */
 static void pin(Sema *s, const Stmt *st) {
     const Sym *y = &s->sym[st->name.id];
@@ -279,16 +287,16 @@ static void pin(Sema *s, const Stmt *st) {
     }
     bool param = y->kind == SYM_PARAM;
     Dir dir = param ? s->p->param[y->index].dir : DIR_OUT;
-    if (param && (dir == DIR_IN || dir == DIR_INOUT))
+    if (param && (dir == DIR_IN || dir == DIR_INOUT)) {
         home = &s->p->param_hold[y->index];
-    else if ((param && dir == DIR_OUT) || y->kind == SYM_LOCAL) {
+    } else if ((param && dir == DIR_OUT) || y->kind == SYM_LOCAL) {
         if (y->value.kind == RES_BAD) return; /* reported where it should have been assigned */
-        if (y->value.kind == RES_VAL) home = &s->p->val[y->value.val].hold;
+        if (y->value.kind == RES_VAL) home = home_of(s->p, y->value.val);
     }
     if (y->kind == SYM_POISON) return;
     if (!home)
-        sema_fail(s, diag(s->cx, S_LANG_HOLD_TARGET, sema_at(s, st->name), "the name of a value, an input or an output",
-                          "'%s' has no home to pin", text));
+        sema_fail(s, diag(s->cx, S_LANG_HOLD_TARGET, sema_at(s, st->name),
+                          "the name of a computed value, an input or an output", "'%s' has no home to pin", text));
     else if (*home != HOLD_AUTO)
         sema_fail(s, diag(s->cx, S_LANG_HOLD_TWICE, sema_at(s, st->name), "one hold for each value",
                           "'%s' is held already, as %s", text, hold_text(*home)));
@@ -353,7 +361,7 @@ Err lang_kernel(Cx *cx, const Ast *a, const char *kernel, const TyBind *ty, int 
     Err err = OK;
     *out = NULL;
     Sema s = {.cx = cx, .k = find_kernel(cx, a, kernel, &err)};
-    if (err) return err;
+    if (!s.k) return err;
     s.file = arena_str(cx->a, a->file, strlen(a->file));
     s.p = NEW(cx->a, Prog);
     s.sym = NEWN(cx->a, Sym, s.k->nids);

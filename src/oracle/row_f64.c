@@ -2,5 +2,3 @@
 #define REAL double
 #define NAME(f) f##_f64
 #include "roweval.h"
-#include "rowmath.h"
-#include "rowred.h"

@@ -2,5 +2,3 @@
 #define REAL long double
 #define NAME(f) f##_f80
 #include "roweval.h"
-#include "rowmath.h"
-#include "rowred.h"

@@ -1,6 +1,8 @@
 /* One value of the program, for the current row: leaves, gathers, and the choice among the maps and reductions. Part of
  * rowmath.h's family. */
 
+#include "rowred.h"
+
 /* An element of memory as a column has it. */
 static inline void NAME(put_num)(Ty ct, Num x, void *v, int64_t i) {
     if (ct == TY_F32)
@@ -95,12 +97,7 @@ static void NAME(leaf)(Work *w, const Val *v, Node *x) {
     } else if (q) { /* rounded to its own type first */
         const Num k = w->in->scalar[v->param];
         NAME(put_num)
-        (v->ty,
-         num_cast(q->ty, k,
-                  ty_is_float(q->ty) ? TY_F64
-                  : q->ty == TY_U64  ? TY_U64
-                                     : TY_I64),
-         x->col.v, 0);
+        (v->ty, num_cast(q->ty, k, ty_is_float(q->ty) ? TY_F64 : q->ty == TY_U64 ? TY_U64 : TY_I64), x->col.v, 0);
     } else if (w->p->axis[v->axis].row) {
         ((int64_t *)x->col.v)[0] = w->at[v->axis];
     } else {

@@ -117,6 +117,7 @@ static bool NAME(certain)(Op op, int arity, const NAME(Ends) * a, REAL v) {
         exact &= a[k].e == 0;
     }
     if (exact) return true;
+    if (op == OP_POW && a[0].lo < 0 && a[1].e > 0) return false; /* whole powers are hidden among the others */
     for (int c = 0; c < 1 << arity; c++) {
         REAL t[3] = {0, 0, 0};
         for (int k = 0; k < arity; k++) {
@@ -168,7 +169,9 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
     const double ulp = work_ulp(w, op, ty);
     const REAL k = (REAL)(2 * l->u * ulp);
     const bool can_underflow = ulp > 0 && op != OP_ADD && op != OP_SUB; /* sums of subnormals are exact */
-    const REAL tiny = can_underflow ? (REAL)(l->tiny * fmax(1, ulp)) : 0;
+    /* in f64 sigmoid is 1 / (1 + exp(-x)) as it is written, whose exp overflows where the result would be subnormal */
+    const double lost = ty == TY_F64 && op == OP_SIGMOID ? 0x1p-1022 : l->tiny * fmax(1, ulp);
+    const REAL tiny = can_underflow ? (REAL)lost : 0;
     const REAL *X = a[0].v, *Y = a[1].v, *Z = a[2].v;
     NAME(map_values)(op, a, v, n);
 #define RULE(id, bound)                                                                                             \

@@ -3,6 +3,8 @@
  * A sum of n terms by a tree of depth d errs by at most gamma * sum|x|, gamma = d u / (1 - d u) (Higham, Accuracy and
  * Stability, 4.2). mean, var, norm2 and logsumexp are bounded as their expansions into sums and maxima. */
 
+#include "rowmath.h"
+
 typedef struct NAME(Sum) { /* of finite terms; the others are counted */
     REAL s, c;             /* the sum, and what its roundings lost */
     REAL abs, neg, e;

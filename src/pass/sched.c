@@ -221,6 +221,7 @@ typedef struct Need {
     const int
         *dom; /* by value: the domain it could be kept in, -1: none; with own: sweeps over it that need the value */
     int *own;
+    int *filled; /* with cand_of: by value, the first sweep over its own domain that needs it, -1: none yet */
     int sweep;
     int *stamp, tick;
 } Need;
@@ -234,9 +235,10 @@ static void walk_need(Need *n, int v) {
     n->last[v] = n->sweep;
     if (n->dom && n->dom[v] == n->sc->sweep[n->sweep].domain) n->own[v]++;
     int c = n->cand_of ? n->cand_of[v] : -1;
-    bool kept =
-        c >= 0 && n->held >> c & 1 && n->sc->cand[c].domain == n->sc->sweep[n->sweep].domain && n->first[v] < n->sweep;
-    if (kept) return;
+    if (c >= 0 && n->held >> c & 1 && n->sc->cand[c].domain == n->sc->sweep[n->sweep].domain) {
+        if (n->filled[v] >= 0 && n->filled[v] < n->sweep) return; /* in its stripe already */
+        n->filled[v] = n->sweep;
+    }
     int dep[MAX_DEPS];
     for (int k = val_deps(n->p, x, dep), i = 0; i < k; i++) walk_need(n, dep[i]);
 }
@@ -257,13 +259,13 @@ static void needs(Need *n) {
 
 void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last) {
     enum { N = MAX_VALS };
-    int cand_of[N], f[N], l[N], count[N], stamp[N];
+    int cand_of[N], f[N], l[N], count[N], stamp[N], filled[N];
     memset(count, 0, sizeof(int) * (size_t)p->nvals);
     memset(stamp, 0, sizeof(int) * (size_t)p->nvals);
-    for (int i = 0; i < p->nvals; i++) cand_of[i] = f[i] = l[i] = -1;
+    for (int i = 0; i < p->nvals; i++) cand_of[i] = f[i] = l[i] = filled[i] = -1;
     for (int i = 0; i < sc->ncands; i++) cand_of[sc->cand[i].val] = i;
     Need n = {
-        .sc = sc, .p = p, .cand_of = cand_of, .held = held, .first = f, .last = l, .count = count, .stamp = stamp};
+        .sc = sc, .p = p, .cand_of = cand_of, .held = held, .first = f, .last = l, .count = count, .filled = filled, .stamp = stamp};
     needs(&n);
     *first = f[sc->cand[cand].val];
     *last = l[sc->cand[cand].val];
@@ -287,6 +289,14 @@ static int output_home(const Make *m, int v, int last) {
                     return p->out[i].param;
         }
     return -1;
+}
+
+/* A step without a name of its own is called by its number, and by one that the program does not use. */
+static const char *step_name(const Make *m, int v) {
+    const char *name = arena_printf(m->cx->a, "t%d", v);
+    for (int i = 0; i < m->p->nvals; i++)
+        if ((m->p->val[i].name && str_eq(m->p->val[i].name, name)) || prog_param(m->p, name) >= 0) name = arena_printf(m->cx->a, "%s_", name), i = -1;
+    return name;
 }
 
 static void find_cands(Make *m) {
@@ -313,11 +323,10 @@ static void find_cands(Make *m) {
         const Val *x = &p->val[v];
         if (own[v] < 2 || x->op == OP_CONST || x->op == OP_SCALAR || x->op == OP_IDX || x->op == OP_RED) continue;
         bool load = val_in_place(p, x);
-        if (x->op == OP_LOAD && !load) continue; /* a gather may cross lanes: never from a stripe */
         Cand *c = &sc->cand[sc->ncands++];
         *c = (Cand){.val = v, .load = load, .domain = dom[v], .sweeps = own[v]};
         c->storage = load ? p->param[x->param].ty : x->ty;
-        c->name = load ? p->param[x->param].name : x->name ? x->name : arena_printf(m->cx->a, "t%d", v);
+        c->name = load ? p->param[x->param].name : x->name ? x->name : step_name(m, v);
         c->pinned = load ? p->param_hold[x->param] : x->hold;
         c->output = load ? -1 : output_home(m, v, last[v]);
     }

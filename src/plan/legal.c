@@ -277,6 +277,56 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     return check_packs(cx, pb, plan, sc);
 }
 
+/* ---- inout ---- */
+
+static int sink_root(const Prog *p, const Sched *sc, const Sink *s) {
+    if (s->kind == SINK_OUT) return p->out[s->at].val;
+    if (s->kind == SINK_FILL) return s->at;
+    for (int i = 0; i < sc->npairs; i++)
+        if (sc->pair[i].second == s->at) return sc->pair[i].x;
+    return p->val[s->at].a[0];
+}
+
+/* Does the sink read parameter q from memory? What is kept since an earlier sweep is not read. */
+static bool sink_reads(const Problem *pb, const Sched *sc, uint64_t held, const Sink *s, int q) {
+    const Prog *p = pb->prog;
+    bool seen[MAX_VALS] = {0};
+    int stack[MAX_VALS], n = 0;
+    for (int i = 0; i < sc->ncands; i++) {
+        int first, last;
+        if (!(held >> i & 1)) continue;
+        sched_live(sc, p, held, i, &first, &last);
+        seen[sc->cand[i].val] = first < s->sweep;
+    }
+    int root = sink_root(p, sc, s);
+    if (!seen[root]) stack[n++] = root;
+    seen[root] = true;
+    while (n) {
+        const Val *v = &p->val[stack[--n]];
+        if (v->op == OP_LOAD && v->param == q) return true;
+        int dep[MAX_DEPS];
+        for (int k = v->op == OP_RED ? 0 : val_deps(p, v, dep), i = 0; i < k; i++) {
+            if (!seen[dep[i]]) stack[n++] = dep[i];
+            seen[dep[i]] = true;
+        }
+    }
+    return false;
+}
+
+/* What an inout parameter held before may not be read once a sweep has written it. */
+static Err check_inout(Cx *cx, const Problem *pb, const Sched *sc, uint64_t held) {
+    for (int i = 0; i < sc->nsinks; i++) {
+        const Sink *w = &sc->sink[i];
+        if (w->kind != SINK_OUT || pb->prog->param[pb->prog->out[w->at].param].dir != DIR_INOUT) continue;
+        int q = pb->prog->out[w->at].param;
+        for (int k = 0; k < sc->nsinks; k++)
+            if (sc->sink[k].sweep > w->sweep && sink_reads(pb, sc, held, &sc->sink[k], q))
+                return diag(cx, S_PLAN_INOUT, NOWHERE, NULL, "%s is written in sweep %d and read in sweep %d",
+                            pb->prog->param[q].name, w->sweep, sc->sink[k].sweep);
+    }
+    return OK;
+}
+
 /* ---- stripes ---- */
 
 static int64_t stripe_slots(const Plan *plan, const Sched *sc, const Cand *c, Hold h) {
@@ -365,6 +415,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     uint64_t held = plan_held(plan, *sc);
     if (plan->fuse == FUSE_OFF && held) e = sched_get(cx, memo, pb, plan, held, sc);
     if (!e) e = check_shape(cx, pb, plan, *sc);
+    if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
     return e;
 }

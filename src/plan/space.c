@@ -248,10 +248,13 @@ static bool is_ordered(const Prog *p) {
     return false;
 }
 
+/* Bytes of the widest element that goes by packs; those of a tensor whose last axis is of rows do not. */
 static int widest_type(const Prog *p) {
     int b = 1;
-    for (int q = 0; q < p->nparams; q++)
-        if (p->param[q].rank && b < ty_bytes(p->param[q].ty)) b = ty_bytes(p->param[q].ty);
+    for (int q = 0; q < p->nparams; q++) {
+        const Param *t = &p->param[q];
+        if (t->rank && !(p->row_axes >> t->axis[t->rank - 1] & 1) && b < ty_bytes(t->ty)) b = ty_bytes(t->ty);
+    }
     return b;
 }
 
@@ -275,36 +278,38 @@ static void default_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
 static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
     for (int i = 0; i < all->n; i++) {
         const Cand *c = &all->cand[i];
-        bool named = c->load || pb->prog->val[c->val].name;
-        if (!named && c->pinned == HOLD_AUTO)
-            continue; /* keeping an unnamed step loses to keeping what it is made of */
+        const Val *v = &pb->prog->val[c->val];
+        bool pinned = c->pinned != HOLD_AUTO;
+        if (!c->load && !v->name && !pinned) continue; /* keeping an unnamed step loses to keeping what it is made of */
+        bool weight = c->load && !(v->axes & pb->prog->row_axes); /* all rows read it: caches keep it */
         Hold h[3] = {c->load ? HOLD_RELOAD : HOLD_RECOMPUTE, HOLD_REGISTER, HOLD_OUTPUT};
-        int n = !pb->noalias ? 1 : c->output < 0 ? 2 : 3;
-        if (c->pinned != HOLD_AUTO) {
-            h[0] = c->pinned;
-            n = 1;
-        }
-        set_hold(cx, s, c->name, h, n);
+        if (pinned) h[0] = c->pinned;
+        set_hold(cx, s, c->name, h, pinned || weight || !pb->noalias ? 1 : c->output < 0 ? 2 : 3);
     }
 }
 
-/* Gives up least promising values (those at the end of their lists) until the space is small enough. */
+/* Drops the last value of one list that is longer than `keep`, the first such in order; false: there is none. */
+static bool shed_dim(Space *s, const int *order, int n, int keep) {
+    for (int i = 0; i < n; i++)
+        if (s->n[order[i]] > keep) return s->n[order[i]]--, true;
+    return false;
+}
+
+static bool shed_hold(Space *s, int keep) {
+    for (int i = s->nholds - 1; i >= 0; i--)
+        if (s->nhold[i] > keep) return s->nhold[i]--, true;
+    return false;
+}
+
+/* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int order[] = {DIM_acc, DIM_flight, DIM_W, DIM_prefetch, DIM_flight, DIM_W,
-                                DIM_acc, DIM_load,   DIM_V, DIM_store,    DIM_P};
-    for (int round = 0; space_count(s) > SPACE_DEFAULT; round++) {
-        bool changed = false;
-        for (int i = 0; i < COUNT(order) && space_count(s) > SPACE_DEFAULT; i++) {
-            int keep = order[i] == DIM_W && round == 0 ? 2 : 1;
-            if (s->n[order[i]] > keep) s->n[order[i]]--, changed = true;
-        }
-        if (changed) continue;
-        for (int i = s->nholds - 1; i >= 0 && !changed; i--)
-            if (s->nhold[i] > 2) s->nhold[i]--, changed = true;
-        for (int i = s->nholds - 1; i >= 0 && !changed; i--)
-            if (s->nhold[i] > 1) s->nhold[i]--, changed = true;
-        if (!changed && s->n[DIM_stat] > 1) s->n[DIM_stat]--, changed = true;
-        if (!changed) return;
+    static const int minor[] = {DIM_acc, DIM_flight, DIM_prefetch, DIM_load, DIM_V, DIM_store, DIM_P};
+    static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
+    while (space_count(s) > SPACE_DEFAULT) {
+        bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
+                    shed_dim(s, minor, COUNT(minor), 1) || shed_hold(s, 2) || shed_dim(s, lanes, 1, 2) ||
+                    shed_hold(s, 1) || shed_dim(s, stat, 1, 1) || shed_dim(s, lanes, 1, 1);
+        if (!less) return;
     }
 }
 
@@ -332,12 +337,11 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
     } else {
-        int v[3], nv = 0, widest_bytes = widest_type(pb->prog);
-        for (int V = 4; V >= 1; V /= 4) /* 16-byte packs of f32 first, then single elements */
-            if (V == 1 || (!ordered && V * widest_bytes <= pb->caps.max_pack_bytes)) v[nv++] = V;
-        if (!ordered && 8 * widest_bytes <= pb->caps.max_pack_bytes) v[nv++] = 8;
-        set_dim(cx, out, DIM_V, v, nv);
-        if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE}, 3);
+        int pack = 16, bytes = widest_type(pb->prog);
+        while (pack > 1 && pack * bytes > (pb->caps.max_pack_bytes ? pb->caps.max_pack_bytes : 16)) pack /= 2;
+        set_dim(cx, out, DIM_V, (const int[]){pack, 1},
+                ordered || pack == 1 ? 1 : 2); /* the widest access, then none */
+        if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
         if (n <= 1024 && !ordered) set_dim(cx, out, DIM_P, (const int[]){1, 4}, 2);
     }
     shed(out);

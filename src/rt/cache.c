@@ -20,10 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef ROWFOLD_VERSION
-#define ROWFOLD_VERSION "0.1.0"
-#endif
-
 enum { MAX_ENTRY = 64 << 20, HEAD = 131, HEAD_ROOM = 160, NAME = 64, MAX_PARTS = 16 };
 
 struct Cache {
@@ -75,7 +71,7 @@ Hash cache_key(const void *const *parts, const size_t *bytes, int n) {
     Hash h[MAX_PARTS + 1]; /* a hash of hashes, so that no part can run over into the next */
     int k = 0;
     for (; k < n && k < MAX_PARTS; k++) h[k] = hash_bytes(parts[k], bytes[k]);
-    h[k++] = hash_bytes(ROWFOLD_VERSION, sizeof ROWFOLD_VERSION);
+    h[k++] = hash_bytes(ROWFOLD_VERSION_TEXT, sizeof ROWFOLD_VERSION_TEXT);
     return hash_bytes(h, (size_t)k * sizeof h[0]);
 }
 
@@ -174,7 +170,7 @@ static void evict(Cache *c) {
     Entry *list;
     int64_t sum, limit = rt_options(c->rt)->cache_bytes;
     int n = list_entries(c, &list, &sum);
-    if (sum > limit) {
+    if (list && sum > limit) {
         qsort(list, (size_t)n, sizeof *list, by_age);
         for (int i = 0; i < n && sum > limit - limit / 4; i++) { /* another process may do the same: gone is gone */
             char path[PATH_MAX];

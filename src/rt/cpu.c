@@ -62,13 +62,13 @@ void cpu_model(char *out, size_t cap) {
     /* ARM has no name to ask for, only numbers, which Linux shows here */
     char *text = NULL, *at;
     size_t n = 0;
-    unsigned who = 0, part = 0;
+    unsigned long who = 0, part = 0;
     if (os_read_file(&alloc_libc, "/proc/cpuinfo", OS_ANY, 1 << 24, &text, &n) == 0) {
-        if ((at = strstr(text, "CPU implementer"))) sscanf(at, "CPU implementer : %x", &who);
-        if ((at = strstr(text, "CPU part"))) sscanf(at, "CPU part : %x", &part);
+        if ((at = strstr(text, "CPU implementer")) && (at = strchr(at, ':'))) who = strtoul(at + 1, NULL, 0);
+        if ((at = strstr(text, "CPU part")) && (at = strchr(at, ':'))) part = strtoul(at + 1, NULL, 0);
         free(text);
     }
-    snprintf(out, cap, "cpu implementer 0x%x part 0x%x", who, part);
+    snprintf(out, cap, "cpu implementer 0x%lx part 0x%lx", who, part);
 }
 #endif
 
@@ -87,18 +87,23 @@ static void set_level(Caps *c, int level, int64_t bytes) {
     if (to && bytes > 0) *to = bytes;
 }
 
+static int64_t sysfs_bytes(int index, const char *what) { /* "64", "32K"; 0 where it is missing */
+    char line[64], *end;
+    if (!sysfs(index, what, line)) return 0;
+    int64_t n = strtoll(line, &end, 10);
+    return n << (*end == 'K' ? 10 : *end == 'M' ? 20 : 0);
+}
+
 void cpu_caches(Caps *c) {
     char line[64];
     int found = 0;
     /* not sysconf: under some hypervisors it adds up all of a socket's third levels */
-    for (int i = 0; i < 16 && sysfs(i, "level", line); i++) {
-        int level = atoi(line);
-        if (!sysfs(i, "type", line) || line[0] == 'I' || !sysfs(i, "size", line)) continue;
-        char *end;
-        int64_t bytes = strtoll(line, &end, 10);
-        bytes <<= *end == 'K' ? 10 : *end == 'M' ? 20 : 0;
-        set_level(c, level, bytes);
-        if (level == 1 && sysfs(i, "coherency_line_size", line) && atoi(line) > 0) c->cache_line = atoi(line);
+    for (int i = 0; i < 16 && sysfs(i, "type", line); i++) {
+        if (line[0] == 'I') continue; /* instructions */
+        int level = (int)sysfs_bytes(i, "level");
+        int64_t line_bytes = sysfs_bytes(i, "coherency_line_size");
+        set_level(c, level, sysfs_bytes(i, "size"));
+        if (level == 1 && line_bytes > 0) c->cache_line = line_bytes;
         found++;
     }
 #if defined(__x86_64__)

@@ -1,9 +1,9 @@
 /* n tasks -> threads. Workers wait by spinning for a bounded time, then asleep on a condition variable.
  *
- * One 64-bit ticket, generation << 32 | next task, carries the hand-over: a task is taken by compare-and-swap of the
- * whole ticket, so a worker that slept through a run can never take a task of the next one with the arguments of the
- * last. The job's fields change only while no task of any generation is left to take. A late worker costs nothing:
- * whoever is awake takes its tasks. */
+ * One 64-bit ticket, generation << 32 | tasks left to take, carries the hand-over. A task is taken by compare-and-swap
+ * of the whole ticket, and the job's fields change only when its last task is done. So whoever takes a task has read
+ * that job's own fields, even if it slept through other jobs. (Counting up to a limit would not do: the limit of the
+ * next job would open the last one again.) A late worker costs nothing: whoever is awake takes its tasks. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -71,9 +71,9 @@ static void work(Pool *p, uint32_t gen) {
         void (*task)(void *, int) = atomic_load_explicit(&p->task, memory_order_relaxed);
         void *arg = atomic_load_explicit(&p->arg, memory_order_relaxed);
         uint32_t count = atomic_load_explicit(&p->count, memory_order_relaxed);
-        if (gen_of(t) != gen || (uint32_t)t >= count) return;
-        if (!atomic_compare_exchange_weak(&p->ticket, &t, t + 1)) continue;
-        task(arg, (int)(uint32_t)t);
+        if (gen_of(t) != gen || (uint32_t)t == 0) return;
+        if (!atomic_compare_exchange_weak(&p->ticket, &t, t - 1)) continue;
+        task(arg, (int)(count - (uint32_t)t));
         if (atomic_fetch_add(&p->done, 1) + 1 == count && atomic_load(&p->waiting)) {
             pthread_mutex_lock(&p->lock);
             pthread_cond_signal(&p->finished);
@@ -239,7 +239,7 @@ void pool_run(Pool *p, int threads, int n, void (*task)(void *arg, int i), void 
     atomic_store_explicit(&p->count, (uint32_t)n, memory_order_relaxed);
     atomic_store_explicit(&p->limit, (uint32_t)threads, memory_order_relaxed);
     atomic_store(&p->done, 0);
-    atomic_store(&p->ticket, (uint64_t)gen << 32);
+    atomic_store(&p->ticket, (uint64_t)gen << 32 | (uint32_t)n);
     if (atomic_load(&p->sleepers)) {
         pthread_mutex_lock(&p->lock);
         pthread_cond_broadcast(&p->wake);

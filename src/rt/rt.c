@@ -178,7 +178,7 @@ const char *dev_identity(const Device *d) {
 static bool is_identifier(const char *s) {
     if (!s || !s[0] || (s[0] >= '0' && s[0] <= '9')) return false;
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-    return s[n] == 0 && n < 200;
+    return n < 200 && s[n] == 0;
 }
 
 Err mod_build(Cx *cx, Device *d, const Unit *u, Module **out) {

@@ -93,6 +93,7 @@ typedef struct Unit {
     Abi abi;
     int lanes, rows_per_group;
     int64_t shared_bytes;
+    bool fresh;         /* build it anew even where a cache has it */
     int64_t elements_per_row; /* about how much work a row is, for deciding on threads */
 } Unit;
 #endif

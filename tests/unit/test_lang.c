@@ -1,6 +1,6 @@
 /* The language: programs checked on the text of their Prog, every fault on its slug and place, limits, and any bytes as
  * input. */
-#include "../fuzz/fuzz_lang.c" /* the property that any bytes must have */
+#include "../fuzz/fuzz_lang.c" /* NOLINT(bugprone-suspicious-include): the property that any bytes must have */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,9 @@
 
 #ifndef KERNELS_DIR
 #define KERNELS_DIR "kernels"
+#endif
+#ifndef DOCS_DIR
+#define DOCS_DIR "docs"
 #endif
 
 static Cx fresh(void) {
@@ -213,6 +216,38 @@ static void test_library(void **state) {
     }
 }
 
+/* The normative text names all that the tables hold, and says of each reduction what the table says of empty rows. */
+static void test_document(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    FILE *in = fopen(DOCS_DIR "/language.md", "rb");
+    assert_non_null(in);
+    text[fread(text, 1, sizeof text - 1, in)] = 0;
+    fclose(in);
+    char want[128];
+    for (int i = 0; i < OP_COUNT; i++) {
+        if (op_info((Op)i)->form != FORM_F) continue;
+        snprintf(want, sizeof want, "`%s(", op_info((Op)i)->text);
+        if (!strstr(text, want)) fail_msg("no map %s", want);
+    }
+    for (int i = 0; i < RED_COUNT; i++) {
+        const RedInfo *r = red_info((Red)i);
+        snprintf(want, sizeof want, "\n| `%s` |", r->text);
+        const char *row = strstr(text, want);
+        if (!row) fail_msg("no reduction %s", r->text);
+        snprintf(want, sizeof want, "| %s |\n", r->empty);
+        assert_memory_equal(strchr(row + 1, '\n') + 1 - strlen(want), want, strlen(want));
+    }
+    for (int t = TY_BOOL; t < TY_COUNT; t++) {
+        snprintf(want, sizeof want, "\"%s\"", ty_text((Ty)t));
+        if (!strstr(text, want)) fail_msg("no type %s", want);
+    }
+    for (int h = HOLD_AUTO + 1; h < HOLD_COUNT; h++) {
+        snprintf(want, sizeof want, "`%s` (", hold_text((Hold)h));
+        if (h != HOLD_RECOMPUTE && !strstr(text, want)) fail_msg("no hold %s", want);
+    }
+}
+
 /* One program to the last byte: whoever changes what a program means has to come past here. */
 static void test_exact(void **state) {
     (void)state;
@@ -272,6 +307,8 @@ static const struct {
     {S_LANG_SYNTAX, 1, 7, 1, "kernel", "a name for the kernel"},
     {S_LANG_SYNTAX, 1, 8, 3, "kernel for (x: in T[n], y: out T[n]) { y = x }", "a name for the kernel"},
     {S_LANG_SYNTAX, 2, 6, 1, HEAD "y = x", "'}'"},
+    {S_LANG_SYNTAX, 1, 25, 1, "kernel f (y: out f32[n] { y = 1 }", "',' or ')'"},
+    {S_LANG_SYNTAX, 1, 26, 1, "kernel f (y: out f32[n], { y = 1 }", "the name of a parameter"},
     {S_LANG_SYNTAX, 2, 7, 1, HEAD "y = x x }", "end of the statement"},
     {S_LANG_SYNTAX, 2, 4, 1, HEAD "y =\n}", "end of the line"},
     {S_LANG_SYNTAX, 2, 11, 1, HEAD "y = max(x }", "'over' or ')'"},
@@ -347,6 +384,9 @@ static const struct {
     {S_LANG_HOLD_KIND, 2, 9, 7, HEAD "hold x: cabinet; y = x }", "recompute"},
     {S_LANG_HOLD_KIND, 2, 9, 4, HEAD "hold x: auto; y = x }", "recompute"},
     {S_LANG_HOLD_TARGET, 2, 6, 1, HEAD "hold n: reload; y = x }", "'n'"},
+    {S_LANG_HOLD_TARGET, 2, 18, 1, HEAD "c = idx(n); hold c: register; y = x }", "'c'"},
+    {S_LANG_HOLD_TARGET, 2, 13, 1, HEAD "c = 2; hold c: register; y = x * c }", "'c'"},
+    {S_LANG_HOLD_TWICE, 3, 6, 1, HEAD "a = x; y = a; hold x: reload\nhold a: shared }", "as reload"},
     {S_LANG_HOLD_TWICE, 2, 22, 1, HEAD "hold x: reload; hold x: shared; y = x }", "as reload"},
     {S_LANG_HOLD_TWICE, 3, 6, 1, HEAD "a = x * 2; b = x * 2; y = a; hold a: shared\nhold b: recompute }", "as shared"},
 };
@@ -398,6 +438,23 @@ static void test_faults(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* head, then n times `unit` with %d replaced by a number, then tail */
+static const char *repeat(Cx *cx, const char *head, const char *unit, int n, const char *tail) {
+    Buf b = buf_new(cx->a);
+    const char *gap = strstr(unit, "%d");
+    buf_str(&b, head);
+    for (int i = 0; i < n; i++) {
+        if (!gap) {
+            buf_str(&b, unit);
+            continue;
+        }
+        buf_put(&b, unit, (size_t)(gap - unit));
+        buf_fmt(&b, "%d%s", i, gap + 2);
+    }
+    buf_str(&b, tail);
+    return b.s;
+}
+
 static void test_many_faults(void **state) {
     (void)state;
     static const char text[] = "kernel f for rows (x: in T[rows, n], e: T[n], y: out T[rows, n]) {\n"
@@ -416,28 +473,36 @@ static void test_many_faults(void **state) {
                 {S_LANG_CHARACTER, 5},    {S_LANG_KERNEL_TWICE, 7}, {S_LANG_SYNTAX, 7}, {S_LANG_TYPE_UNKNOWN, 9},
                 {S_LANG_TYPE_UNKNOWN, 9}, {S_LANG_CHAIN, 9}};
     Cx cx = diagnose(text, strlen(text));
-    const Diag *d = cx.first;
-    for (int i = 0; i < COUNT(want); i++, d = d->next) {
-        if (!d || d->slug != want[i].slug || d->at.line != want[i].line) complain(&cx, text);
-        assert_non_null(d);
-        assert_int_equal(d->slug, want[i].slug);
-        assert_int_equal(d->at.line, want[i].line);
+    int n = 0;
+    for (const Diag *d = cx.first; d && n < COUNT(want); d = d->next, n++) {
+        if (d->slug != want[n].slug || d->at.line != want[n].line) complain(&cx, text);
+        assert_int_equal(d->slug, want[n].slug);
+        assert_int_equal(d->at.line, want[n].line);
     }
-    assert_null(d);
+    assert_int_equal(n, COUNT(want));
+    assert_int_equal(cx.ndiags, COUNT(want));
     arena_free(cx.a);
     /* the checker goes on too, and what a fault has poisoned stays silent */
-    static const char checked[] =
-        HEAD "a = b + c\n d = a * 2\n y = d + n\n z = idx(q) + sum(x over rows)\n k = z + b }";
-    static const Slug slugs[] = {S_LANG_NAME_UNKNOWN, S_LANG_NAME_UNKNOWN, S_LANG_NOT_VALUE, S_LANG_AXIS_UNKNOWN,
-                                 S_LANG_REDUCE_ROW};
+    static const char checked[] = HEAD "a = b + c\n d = a * 2\n y = d + n\n z = idx(q) + sum(x over rows)\n"
+                                       " k = epx(z) + b[z] + exp(z, z) }";
+    static const Slug slugs[] = {S_LANG_NAME_UNKNOWN, S_LANG_NAME_UNKNOWN,     S_LANG_NOT_VALUE, S_LANG_AXIS_UNKNOWN,
+                                 S_LANG_REDUCE_ROW,   S_LANG_FUNCTION_UNKNOWN, S_LANG_ARGUMENTS};
     cx = diagnose(checked, strlen(checked));
-    d = cx.first;
-    for (int i = 0; i < COUNT(slugs); i++, d = d->next) {
-        assert_non_null(d);
-        assert_int_equal(d->slug, slugs[i]);
-    }
-    assert_null(d);
+    n = 0;
+    for (const Diag *d = cx.first; d && n < COUNT(slugs); d = d->next, n++) assert_int_equal(d->slug, slugs[n]);
+    assert_int_equal(n, COUNT(slugs));
+    assert_int_equal(cx.ndiags, COUNT(slugs));
     arena_free(cx.a);
+    /* no more than 50 are kept, the rest are counted */
+    Cx build = fresh();
+    const char *many = repeat(&build, HEAD, "a%d = b + idx(q) * sum(1)\n", 400, "y = x }");
+    cx = diagnose(many, strlen(many));
+    n = 0;
+    for (const Diag *d = cx.first; d; d = d->next) n++;
+    assert_int_equal(n, 50);
+    assert_int_equal(cx.ndiags, 402);
+    arena_free(cx.a);
+    arena_free(build.a);
 }
 
 /* ---- binding ---- */
@@ -504,23 +569,6 @@ static void test_lifetime(void **state) {
 }
 
 /* ---- limits ---- */
-
-/* head, then n times `unit` with %d replaced by a number, then tail */
-static const char *repeat(Cx *cx, const char *head, const char *unit, int n, const char *tail) {
-    Buf b = buf_new(cx->a);
-    const char *gap = strstr(unit, "%d");
-    buf_str(&b, head);
-    for (int i = 0; i < n; i++) {
-        if (!gap) {
-            buf_str(&b, unit);
-            continue;
-        }
-        buf_put(&b, unit, (size_t)(gap - unit));
-        buf_fmt(&b, "%d%s", i, gap + 2);
-    }
-    buf_str(&b, tail);
-    return b.s;
-}
 
 static void limit_is(int most, const char *head, const char *unit, const char *tail) {
     for (int over = 0; over < 2; over++) {
@@ -686,10 +734,10 @@ static void test_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_programs), cmocka_unit_test(test_library),     cmocka_unit_test(test_exact),
-        cmocka_unit_test(test_faults),   cmocka_unit_test(test_many_faults), cmocka_unit_test(test_binding),
-        cmocka_unit_test(test_lifetime), cmocka_unit_test(test_limits),      cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_programs), cmocka_unit_test(test_library),  cmocka_unit_test(test_document),
+        cmocka_unit_test(test_exact),    cmocka_unit_test(test_faults),   cmocka_unit_test(test_many_faults),
+        cmocka_unit_test(test_binding),  cmocka_unit_test(test_lifetime), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_hostile),  cmocka_unit_test(test_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,15 @@ static const float specials[] = {
     -1e30f,
     -1000,
     1e30f,
+    /* the worst inputs that exhaust_math found, one a function */
+    -0x1.765026p+2f,
+    -0x1.f9fc6ap+6f,
+    0x1.90f2d8p+0f,
+    0x1.66a59ap+0f,
+    0x1.429024p-1f,
+    0x1.103812p+0f,
+    -0x1.196d7p+0f,
+    0x1.019566p-126f,
 };
 
 /* Every sign and exponent with 4,096 mantissas: both ends and seeded ones between. */

@@ -27,6 +27,8 @@ static const char programs[] =
     "    a = max(abs(x) over k)\n    y = x / a\n}\n"
     "kernel padded for rows (x: in T[rows, n], s: out T[rows]) {\n"
     "    axis p = 260\n    z = (x[rows, p] else 0) * 2\n    m = max(z)\n    s = sum(exp(z - m))\n}\n"
+    "kernel inplace for rows (x: inout T[rows, n], s: out T[rows, n]) {\n"
+    "    m = max(x)\n    e = exp(x - m)\n    x = e / m\n    s = e / sum(e)\n}\n"
     "kernel two for rows (x: in T[rows, n], y: out T[rows, n]) {\n"
     "    a = x * 2\n    e = exp(a - max(a))\n    y = e * (a + sum(e))\n}\n";
 
@@ -345,6 +347,11 @@ static void holds_are_refused(void **state) {
     fix(&f, "hopeless", "avx512", 4096);
     refused(&f, "W=64", "plan.hold_single_phase", "hold.x=register");
     done(&f);
+    fix(&f, "inplace", "avx512", 4096); /* x is written one sweep before s needs e once more */
+    refused(&f, "hold.x=reload", "plan.inout_overwritten", "x is written in sweep 1 and read in sweep 2");
+    legal_plan(&f, "hold.x=register", NULL);
+    legal_plan(&f, "hold.x=reload hold.e=register", NULL);
+    done(&f);
     fix(&f, "two", "avx512", 4096);
     refused(&f, "hold.a=output hold.e=output", "plan.hold_home_taken", "a and e would both live in y");
     legal_plan(&f, "hold.a=output hold.e=register", NULL);
@@ -534,6 +541,15 @@ static void default_spaces(void **state) {
     assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
     assert_in_range(space_count(&s), 100, 400);
     assert_true(s.n[DIM_W] >= 3 && s.n[DIM_stat] == 2 && s.nholds == 2 && s.n[DIM_store] == 2);
+    for (int half = 0; half < 2; half++) { /* GPUs begin with the widest pack */
+        Fix g;
+        fix_at(&g, "layernorm", half ? TY_BF16 : TY_F32, "h200", -1, 4096);
+        Space wide;
+        assert_int_equal(space_default(&g.cx, &g.pb, &wide), OK);
+        assert_int_equal(wide.value[DIM_V][0], half ? 8 : 4);
+        assert_true(wide.n[DIM_W] >= 4 && wide.n[DIM_stat] == 3);
+        done(&g);
+    }
     f.pb.noalias = false;
     assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
     assert_true(s.nhold[0] == 1 && s.nhold[1] == 1);

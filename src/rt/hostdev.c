@@ -145,7 +145,7 @@ static bool build_into(HostDevice *h, const Unit *u, HostModule *m, Fail *fail) 
      * path that dlopen has seen. A second one after a cached kernel that would not load, for the same reason. */
     char dir[1024], so[1100];
     Hash key = unit_key(h, u);
-    for (int fresh = 0;; fresh++) {
+    for (int fresh = u->fresh;; fresh++) {
         int err = os_dir_temp(dir, sizeof dir);
         if (err) return io_failed(fail, "make a folder in", "TMPDIR (or /tmp)", err);
         snprintf(so, sizeof so, "%s/kernel.so", dir);

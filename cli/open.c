@@ -1,0 +1,121 @@
+/* Options -> context -> program -> kernel, the way that all subcommands share. */
+#include "cli.h"
+
+#include <string.h>
+
+static void log_line(void *user, int level, const char *line) {
+    if (level > 0) note(user, "%s", line); /* errors are said by whoever meets them */
+}
+
+static bool starts(const char *s, const char *head) {
+    return strncmp(s, head, strlen(head)) == 0;
+}
+
+Rc cli_open(Cli *c) {
+    rowfold_options o;
+    rowfold_options_init(&o);
+    o.log = log_line;
+    o.log_user = c;
+    o.isa = c->o.isa;
+    o.threads = c->o.threads > 4096 ? 4096 : (int)c->o.threads;
+    const rowfold_status s = rowfold_context_new(&o, &c->ctx);
+    if (s == ROWFOLD_OK) return RC_OK;
+    /* There is no context to ask what went wrong, and of what is passed only the instructions can be off. */
+    if (s == ROWFOLD_MEMORY) return fail(c, F_MEMORY, NULL, "there is no memory for a context");
+    return fail(c, F_VALUE, "avx512 avx2 neon portable, and what this processor has", "host kernels cannot be made for --isa \"%s\" here",
+                c->o.isa ? c->o.isa : "");
+}
+
+const char *cli_types(const Cli *c) {
+    return c->o.type ? c->o.type : "f32";
+}
+
+static Rc read_source(Cli *c, const char *path) {
+    char *text;
+    size_t n;
+    const Rc rc = file_read_source(c, path, &text, &n);
+    if (rc) return rc;
+    const rowfold_status s = rowfold_source_parse(c->ctx, path, text, n, &c->source);
+    return s ? fail_library(c, s) : RC_OK;
+}
+
+Rc cli_program(Cli *c) {
+    const List *w = &c->o.words;
+    if (w->n < 1 || w->n > 2)
+        return fail(c, F_WORDS, "FILE [KERNEL]", w->n ? "\"%s\" is one word too many" : "a file of kernels is missing%s",
+                    w->n ? w->item[2] : "");
+    Rc rc = c->ctx ? RC_OK : cli_open(c);
+    if (!rc) rc = read_source(c, w->item[0]);
+    if (rc) return rc;
+    const char *kernel = w->n > 1 ? w->item[1] : NULL;
+    const rowfold_status s = rowfold_program_new(c->ctx, c->source, kernel, cli_types(c), c->o.consts, &c->program);
+    if (s == ROWFOLD_OK) {
+        if (!kernel && rowfold_source_count(c->source) > 1)
+            note(c, "%s has %d kernels; this is the first, %s", w->item[0], rowfold_source_count(c->source), rowfold_program_name(c->program));
+        return RC_OK;
+    }
+    return fail_library(c, s);
+}
+
+int pair_next(Cli *c, const char *text, size_t *at, const char **name, const char **value) {
+    const char *p = text + *at;
+    while (*p == ',' || *p == ' ') p++;
+    if (!*p) return 0;
+    const size_t n = strcspn(p, ",");
+    char *s = cli_text(c, "%.*s", (int)n, p), *eq = strchr(s, '=');
+    *at = (size_t)(p - text) + n;
+    if (!eq || eq == s || !eq[1]) return *name = s, -1;
+    *eq = 0;
+    *name = s, *value = eq + 1;
+    return 1;
+}
+
+/* A whole plan as it is printed has blanks between its dimensions, a pin has commas. */
+static const char *pins(Cli *c) {
+    if (!c->o.plan) return c->o.pin;
+    char *p = cli_text(c, "%s%s%s", c->o.plan, c->o.pin ? "," : "", c->o.pin ? c->o.pin : "");
+    for (char *q = p; *q; q++)
+        if (*q == ' ') *q = ',';
+    return p;
+}
+
+Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
+    const char *name = c->o.device ? c->o.device : "best";
+    rowfold_status s = rowfold_device_find(c->ctx, name, &c->device);
+    if (s) return fail_library(c, s);
+    rowfold_compile_options o;
+    rowfold_compile_options_init(&o);
+    o.device = c->device;
+    o.shape = shape;
+    o.effort = (rowfold_effort)effort;
+    o.pin = pins(c);
+    o.open = c->o.open;
+    o.policy = c->o.policy;
+    o.max_candidates = c->o.budget_candidates;
+    o.max_seconds = c->o.budget_seconds;
+    o.assume_alias = c->o.alias;
+    o.strided = strided;
+    o.threads = starts(name, "preset:") ? 0 : c->o.threads > 4096 ? 4096 : (int)c->o.threads;
+    o.seed = (uint64_t)c->o.seed;
+    o.summed_budget = c->o.summed;
+    if (effort != ROWFOLD_ESTIMATE) {
+        o.progress = progress_step;
+        o.progress_user = c;
+        progress_start(c);
+    }
+    s = rowfold_compile(c->ctx, c->program, &o, &c->kernel);
+    if (effort != ROWFOLD_ESTIMATE) progress_end();
+    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED, NULL, "stopped before any plan was found");
+    return s ? fail_library(c, s) : RC_OK;
+}
+
+void json_head(Cli *c, Text *t, const char *shape) {
+    json_open(t, NULL, '{');
+    json_str(t, "kernel", rowfold_program_name(c->program));
+    json_str(t, "types", cli_types(c));
+    json_str(t, "shape", shape);
+    if (c->device) {
+        json_str(t, "device", rowfold_device_name(c->device));
+        json_str(t, "identity", rowfold_device_identity(c->device));
+    }
+}

@@ -1,0 +1,266 @@
+/* The command line -> Options. One table says which options there are, for which subcommands, what they take and what
+ * they do: getopt_long, the help, and (by a test) the man page and the completions follow from it. */
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RUN = 1 << CMD_RUN,
+    PLAN = 1 << CMD_PLAN,
+    EMIT = 1 << CMD_EMIT,
+    TUNE = 1 << CMD_TUNE,
+    DEVICES = 1 << CMD_DEVICES,
+    EXPLAIN = 1 << CMD_EXPLAIN,
+    CHECK = 1 << CMD_CHECK,
+    HELP = 1 << CMD_HELP,
+    KERNELS = RUN | PLAN | EMIT | TUNE,
+    ALL = KERNELS | DEVICES | EXPLAIN | CHECK | HELP
+};
+
+typedef enum Form {
+    FLAG,   /* bool */
+    TEXT,   /* const char *, given once */
+    JOINED, /* const char *, several are joined by commas */
+    LISTED, /* List */
+    COUNTED, /* int64_t, from `least` */
+    TIMED,  /* double, above 0 */
+    EFFORT
+} Form;
+
+static const struct Option {
+    const char *name;
+    char letter; /* 0: none */
+    Form form;
+    size_t at;
+    int commands;
+    int64_t least;
+    const char *takes, *help;
+} options[] = {
+#define O(field) offsetof(Options, field)
+    {"shape", 0, JOINED, O(shape), KERNELS, 0, "AXES", "extents of the axes: rows=1024,n=4096"},
+    {"type", 0, JOINED, O(type), KERNELS | CHECK, 0, "TYPES", "f32 for all type variables (the default), or T=bf16,S=f32"},
+    {"const", 0, JOINED, O(consts), KERNELS | CHECK, 0, "NAME=VALUE", "value of a const parameter; may be repeated"},
+    {"set", 0, JOINED, O(sets), RUN, 0, "NAME=VALUE", "value of a scalar: eps=1e-6; may be repeated"},
+    {"in", 0, LISTED, O(in), RUN, 0, "NAME=FILE", "input from a .npy file; may be repeated; others are random"},
+    {"out", 0, LISTED, O(out), RUN, 0, "NAME=FILE", "output to a .npy file; may be repeated"},
+    {"out-dir", 0, TEXT, O(out_dir), RUN, 0, "DIR", "every output to DIR/NAME.npy"},
+    {"fill", 0, TEXT, O(fill), RUN, 0, "KIND", "random inputs: uniform (default) normal wide cancel ties special"},
+    {"seed", 0, COUNTED, O(seed), RUN | TUNE, 0, "N", "seed of random inputs (default 1)"},
+    {"pin", 0, JOINED, O(pin), KERNELS, 0, "DIMS", "fix dimensions of the plan: W=256,hold.x=register"},
+    {"plan", 0, TEXT, O(plan), KERNELS, 0, "PLAN", "a whole plan, as rowfold prints it"},
+    {"open", 0, JOINED, O(open), PLAN | TUNE, 0, "DIMS", "search dimensions beyond the default space: W=32:1024,hold.x"},
+    {"policy", 0, TEXT, O(policy), KERNELS, 0, "NAME", "cost policy that ranks: roofline (default) prior service random"},
+    {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE, 0, "EFFORT",
+     "estimate, measure or exhaustive (default: measure for tune, else estimate)"},
+    {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE, 1, "N", "time at most N plans"},
+    {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE, 0, "S", "start no plan after S seconds"},
+    {"device", 0, TEXT, O(device), KERNELS, 0, "NAME", "best (default), host, cuda:0, preset:h200 ...: see rowfold devices"},
+    {"isa", 0, TEXT, O(isa), KERNELS | DEVICES, 0, "NAME", "instructions of host kernels: avx512 avx2 neon portable"},
+    {"threads", 0, COUNTED, O(threads), KERNELS, 1, "N", "threads of host kernels (default: as many as there are cores)"},
+    {"strided", 0, JOINED, O(strided), KERNELS, 0, "NAMES", "parameters with any element strides: x,y; * for all"},
+    {"alias", 0, FLAG, O(alias), KERNELS, 0, NULL, "inputs may change during a call: keep nothing"},
+    {"summed-budget", 0, FLAG, O(summed), KERNELS, 0, NULL, "add up all kept values, even those that never live at once"},
+    {"kern", 0, FLAG, O(kern), PLAN, 0, NULL, "print the chosen plan as loops and lanes"},
+    {"why", 0, FLAG, O(why), PLAN, 0, NULL, "print every refusal, and what each kind means"},
+    {"limit", 0, COUNTED, O(limit), PLAN, 0, "N", "candidates in the table (default 20; 0: all)"},
+    {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL, "declarations and source in one text"},
+    {"output", 'o', TEXT, O(output), EMIT, 0, "FILE", "write the source to FILE"},
+    {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
+    {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
+    {"list", 0, FLAG, O(list), EXPLAIN, 0, NULL, "list all slugs"},
+    {"quiet", 'q', FLAG, O(quiet), KERNELS, 0, NULL, "no progress and no notes"},
+    {"json", 0, FLAG, O(json), KERNELS | DEVICES | EXPLAIN | CHECK, 0, NULL, "print one JSON document instead of text"},
+    {"help", 'h', FLAG, O(help), ALL, 0, NULL, "print this help"},
+#undef O
+};
+
+static const struct Command {
+    const char *name, *synopsis, *summary, *more, *examples;
+} commands[CMD_COUNT] = {
+    {"run", "FILE [KERNEL] --shape AXES [OPTION...]", "run a kernel once on .npy or random inputs and check it",
+     "Extents that --shape lacks are taken from the inputs. Every output is compared with the program's definition,\n"
+     "evaluated in FP64. bf16 travels as raw u2 and f8 as raw u1.",
+     "  rowfold run kernels/softmax.row --shape rows=4,n=1000\n"
+     "  rowfold run kernels/rmsnorm.row --in x=x.npy --in w=w.npy --set eps=1e-5 --out y=y.npy\n"
+     "  rowfold run kernels/reduce.row argmax --in x=x.npy --out-dir results --json\n"},
+    {"plan", "FILE [KERNEL] --shape AXES [OPTION...]", "print candidates with score by term, demand and refusals",
+     "Nothing is compiled or run, so that machines that are not here can be planned for.",
+     "  rowfold plan kernels/softmax.row --shape n=4096\n"
+     "  rowfold plan kernels/softmax.row --shape n=8193 --device preset:m1max --pin W=256,V=4 --why\n"
+     "  rowfold plan kernels/layernorm.row --shape n=4096 --device preset:h200 --policy prior --json\n"},
+    {"emit", "FILE [KERNEL] --shape AXES [OPTION...]", "write the source of the chosen plan's kernel",
+     "The source compiles on its own, with no header of rowfold.",
+     "  rowfold emit kernels/softmax.row --shape n=4096 -o softmax.c --header softmax.h\n"
+     "  rowfold emit kernels/softmax.row --shape n=4096 --isa portable --standalone | cc -O2 -c -x c -\n"},
+    {"tune", "FILE [KERNEL] --shape AXES [OPTION...]", "search the plans of a kernel, check and time each, keep a receipt",
+     "Ctrl-C ends the search with the best plan so far; a second one ends the command. Without --receipt the receipt\n"
+     "goes to $XDG_DATA_HOME/rowfold/receipts, or ~/.local/share/rowfold/receipts.",
+     "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096\n"
+     "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --effort exhaustive --pin V=1 --open W=32:256\n"
+     "  rowfold tune kernels/rmsnorm.row --shape rows=4096,n=1024 --type bf16 --budget-seconds 20 --json\n"},
+    {"devices", "[OPTION...]", "list the devices that are here and the presets of machines that are not", NULL,
+     "  rowfold devices\n"
+     "  rowfold devices --json\n"},
+    {"explain", "SLUG [OPTION...]", "say what a slug means and what to do about it",
+     "Every error and refusal has a slug, such as plan.stripe_exceeded.",
+     "  rowfold explain plan.stripe_exceeded\n"
+     "  rowfold explain --list\n"},
+    {"check", "FILE... [OPTION...]", "read and verify every kernel of some files, and run nothing", NULL,
+     "  rowfold check kernels/softmax.row\n"
+     "  rowfold check kernels/*.row --type bf16 --json\n"},
+    {"help", "[COMMAND]", "print help, of one command when it is named", NULL, "  rowfold help tune\n"},
+};
+
+static const char exit_codes[] = "Exit codes: 0 done, 1 wrong results or another failure, 2 command line, 3 program text, 4 refused,\n"
+                                 "5 device or compiler missing, 6 input or output, 130 interrupted.\n";
+
+int command_find(const char *name) {
+    int i = 0;
+    while (i < CMD_COUNT && strcmp(commands[i].name, name) != 0) i++;
+    return i;
+}
+
+void help_print(FILE *f, int command) {
+    if (command == CMD_COUNT) {
+        fputs("rowfold plans, checks, tunes and emits fused row kernels.\n\n"
+              "Usage: rowfold COMMAND [OPTION...]\n\nCommands:\n",
+              f);
+        for (int i = 0; i < CMD_COUNT; i++) fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].summary);
+        fprintf(f, "\nOptions:\n  --help     print this help; of one command: rowfold help COMMAND\n"
+                   "  --version  print the version\n\nExamples:\n"
+                   "  rowfold run kernels/softmax.row --shape rows=4,n=1000\n"
+                   "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --type f32\n\n%s",
+                exit_codes);
+        return;
+    }
+    const struct Command *m = &commands[command];
+    fprintf(f, "rowfold %s: %s.\n\nUsage: rowfold %s %s\n", m->name, m->summary, m->name, m->synopsis);
+    if (m->more) fprintf(f, "\n%s\n", m->more);
+    fputs("\nOptions:\n", f);
+    for (int i = 0; i < COUNT(options); i++) {
+        const struct Option *o = &options[i];
+        if (!(o->commands >> command & 1)) continue;
+        char left[64], letter[8] = "";
+        if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, o->name, o->takes ? " " : "", o->takes ? o->takes : "");
+        fprintf(f, "  %-24s %s\n", left, o->help);
+    }
+    fprintf(f, "\nExamples:\n%s\n%s", m->examples, exit_codes);
+}
+
+static const char *option_near(const char *name, int command) {
+    const char *names[COUNT(options)];
+    int n = 0;
+    for (int i = 0; i < COUNT(options); i++)
+        if (options[i].commands >> command & 1) names[n++] = options[i].name;
+    return near_word(name, names, n);
+}
+
+static Rc take_number(Cli *c, const struct Option *o, const char *value) {
+    char *field = (char *)&c->o + o->at, *end;
+    errno = 0;
+    if (o->form == TIMED) {
+        const double v = strtod(value, &end);
+        if (end == value || *end || !isfinite(v) || v <= 0)
+            return fail(c, F_VALUE, "a number of seconds above 0", "--%s takes a number, not \"%s\"", o->name, value);
+        *(double *)(void *)field = v;
+        return RC_OK;
+    }
+    const long long v = strtoll(value, &end, 10);
+    if (end == value || *end || errno || v < o->least || *value == ' ')
+        return fail(c, F_VALUE, cli_text(c, "a whole number from %lld", (long long)o->least), "--%s takes a count, not \"%s\"",
+                    o->name, value);
+    *(int64_t *)(void *)field = v;
+    return RC_OK;
+}
+
+static Rc take(Cli *c, const struct Option *o, const char *value) {
+    static const char *const efforts[] = {"estimate", "measure", "exhaustive"};
+    char *field = (char *)&c->o + o->at;
+    const char **text = (const char **)(void *)field;
+    switch (o->form) {
+    case FLAG: *(bool *)(void *)field = true; return RC_OK;
+    case TEXT:
+        if (*text) return fail(c, F_OPTION, NULL, "--%s is given twice", o->name);
+        *text = value;
+        return RC_OK;
+    case JOINED: *text = *text ? cli_text(c, "%s,%s", *text, value) : value; return RC_OK;
+    case LISTED: cli_list(c, (List *)(void *)field, value); return RC_OK;
+    case COUNTED:
+    case TIMED: return take_number(c, o, value);
+    case EFFORT: break;
+    }
+    for (int i = 0; i < COUNT(efforts); i++)
+        if (strcmp(efforts[i], value) == 0) return c->o.effort = i, RC_OK;
+    return fail(c, F_VALUE, "estimate, measure, exhaustive", "there is no effort \"%s\"", value);
+}
+
+static Rc unknown(Cli *c, const char *word) {
+    const char *name = word + strspn(word, "-");
+    const char *meant = option_near(cli_text(c, "%.*s", (int)strcspn(name, "="), name), c->o.command);
+    return fail(c, F_OPTION, cli_text(c, "rowfold %s --help lists them", commands[c->o.command].name),
+                "%s has no option \"%s\"%s", commands[c->o.command].name, word,
+                meant ? cli_text(c, "; did you mean --%s?", meant) : "");
+}
+
+Rc options_read(Cli *c, int argc, char **argv) {
+    struct option longs[COUNT(options) + 1] = {{0}};
+    int which[COUNT(options)], n = 0, ch, at;
+    char letters[2 * COUNT(options) + 2] = ":";
+    /* --json must be known before anything fails */
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0) c->o.json = true;
+    c->o.effort = -1, c->o.seed = 1, c->o.limit = 20;
+    if (argc < 2) return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help", "a command is missing");
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return c->o.version = true, RC_OK;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return c->o.command = CMD_HELP, RC_OK;
+    c->o.command = command_find(argv[1]);
+    if (c->o.command == CMD_COUNT) {
+        const char *names[CMD_COUNT];
+        for (int i = 0; i < CMD_COUNT; i++) names[i] = commands[i].name;
+        const char *meant = near_word(argv[1], names, CMD_COUNT);
+        return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help", "there is no command \"%s\"%s", argv[1],
+                    meant ? cli_text(c, "; did you mean %s?", meant) : "");
+    }
+    for (int i = 0; i < COUNT(options); i++)
+        if (options[i].commands >> c->o.command & 1) {
+            const struct Option *o = &options[i];
+            which[n] = i;
+            longs[n++] = (struct option){o->name, o->form != FLAG, NULL, 0};
+            if (o->letter) {
+                const size_t k = strlen(letters);
+                letters[k] = o->letter;
+                letters[k + 1] = o->form != FLAG ? ':' : 0;
+            }
+        }
+    opterr = 0;
+    argc--, argv++;
+    for (optind = 1; (ch = getopt_long(argc, argv, letters, longs, &at)) != -1;) {
+        const struct Option *o = NULL;
+        if (ch == 0) o = &options[which[at]];
+        for (int i = 0; ch > ' ' && ch != '?' && ch != ':' && i < n; i++)
+            if (options[which[i]].letter == ch) o = &options[which[i]];
+        if (o) {
+            const Rc rc = take(c, o, optarg);
+            if (rc) return rc;
+            continue;
+        }
+        const char *word = argv[optind - 1];
+        if (ch == ':') return fail(c, F_OPTION, NULL, "%s needs a value", word);
+        /* optopt is set where a known option got a value that it does not take */
+        if (word[0] == '-' && word[1] == '-' && optopt == 0 && strchr(word, '=')) {
+            const char *name = cli_text(c, "%.*s", (int)strcspn(word, "="), word);
+            for (int i = 0; i < n; i++)
+                if (strcmp(name + 2, longs[i].name) == 0 && !longs[i].has_arg)
+                    return fail(c, F_OPTION, NULL, "%s takes no value", name);
+        }
+        return unknown(c, optopt > ' ' && (word[0] != '-' || word[1] != '-') ? cli_text(c, "-%c", optopt) : word);
+    }
+    for (; optind < argc; optind++) cli_list(c, &c->o.words, argv[optind]);
+    return RC_OK;
+}

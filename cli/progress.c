@@ -1,0 +1,88 @@
+/* How far a search is: one line redrawn on a terminal, a plain line every ten seconds elsewhere. Also Ctrl-C: the first
+ * ends the search with what it has, the second ends the command. */
+#include "cli.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BAR = 24 };
+static const double plain_every_s = 10, redraw_every_s = 0.1;
+
+/* A signal handler can reach nothing else. */
+static volatile sig_atomic_t stopped;
+
+static struct Progress {
+    bool silent, terminal, colour, drawn;
+    double last;
+    struct sigaction before;
+} now;
+
+static void on_interrupt(int signal) {
+    (void)signal;
+    stopped = 1;
+}
+
+bool progress_stopped(void) {
+    return stopped != 0;
+}
+
+void progress_start(Cli *c) {
+    const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+    now = (struct Progress){.silent = c->o.quiet};
+    now.terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+    now.colour = now.terminal && !(plain && *plain);
+    struct sigaction a = {.sa_handler = on_interrupt};
+    a.sa_flags = (int)SA_RESETHAND; /* the second one meets the default: death */
+    sigaction(SIGINT, NULL, &now.before);
+    if (now.before.sa_handler != SIG_IGN) sigaction(SIGINT, &a, NULL);
+}
+
+static const char *short_time(Cli *c, double s) {
+    if (s < 90) return cli_text(c, "%.0f s", s);
+    return s < 5400 ? cli_text(c, "%.0f min", s / 60) : cli_text(c, "%.1f h", s / 3600);
+}
+
+int progress_step(void *user, const rowfold_progress *p) {
+    Cli *c = user;
+    const bool last = p->tried >= p->total;
+    const double wait = now.terminal ? redraw_every_s : plain_every_s;
+    if (now.silent || (p->elapsed_s - now.last < wait && !(now.terminal && last))) return stopped;
+    now.last = p->elapsed_s;
+    Text t = {0};
+    const double share = p->total > 0 ? (double)p->tried / (double)p->total : 0;
+    text_fmt(&t, "%lld/%lld  ", (long long)p->tried, (long long)p->total);
+    text_fmt(&t, "best %s  refused %lld  ", p->best_s > 0 ? seconds_text(c, p->best_s) : "-", (long long)p->refused);
+    if (p->failed) text_fmt(&t, "failed %lld  ", (long long)p->failed);
+    text_fmt(&t, "%s", short_time(c, p->elapsed_s));
+    if (p->tried > 0 && !last) text_fmt(&t, ", %s left", short_time(c, p->elapsed_s * (1 - share) / share));
+    if (now.terminal) {
+        struct winsize w = {0};
+        const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
+        int bar = width - 1 - (int)t.n - 3;
+        bar = bar > BAR ? BAR : bar < 4 ? 0 : bar;
+        const int full = (int)(share * bar);
+        fputs("\r\033[K", stderr);
+        if (bar) {
+            fputs(now.colour ? "[\033[32m" : "[", stderr);
+            for (int i = 0; i < bar; i++) fputc(i < full ? '#' : '.', stderr);
+            fputs(now.colour ? "\033[0m] " : "] ", stderr);
+        }
+        fprintf(stderr, "%.*s", width > 1 ? width - 1 : 1, t.s);
+        now.drawn = true;
+    } else {
+        fprintf(stderr, "rowfold: %s\n", t.s);
+    }
+    fflush(stderr);
+    text_free(&t);
+    return stopped;
+}
+
+void progress_end(void) {
+    if (now.drawn) fputs("\r\033[K", stderr);
+    now.drawn = false;
+    if (!stopped) sigaction(SIGINT, &now.before, NULL);
+}

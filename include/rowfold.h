@@ -1,0 +1,229 @@
+/* rowfold: fused row kernels, written as a few lines of row arithmetic, planned, compiled, checked and tuned for the device at hand.
+ *
+ * Habits: opaque handles; every function that can fail returns a rowfold_status and gives its result through an out pointer (untouched on
+ * failure); option structs start with their own size and are filled by an init function; nothing prints, exits or aborts; no state is shared
+ * between contexts.
+ *
+ * Threads: one thread at a time per context, for every function that takes one, unless its comment says "any thread". Kernels and bound
+ * launches are immutable once made. Handles must be freed before their context.
+ *
+ * Strings returned by rowfold live as long as the handle they were asked of, unless their comment says otherwise. Strings given to rowfold
+ * are copied. All text is UTF-8 and may be any bytes: nothing in a program, plan or shape can make rowfold crash.
+ */
+#ifndef ROWFOLD_H
+#define ROWFOLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ROWFOLD_VERSION_MAJOR 0
+#define ROWFOLD_VERSION_MINOR 1
+#define ROWFOLD_VERSION_PATCH 0
+#define ROWFOLD_VERSION 100 /* major*10000 + minor*100 + patch */
+#if defined(ROWFOLD_BUILDING) && defined(__GNUC__)
+#define ROWFOLD_API __attribute__((visibility("default")))
+#else
+#define ROWFOLD_API
+#endif
+
+/* Any thread. */
+ROWFOLD_API int rowfold_version(void);                /* ROWFOLD_VERSION of the library that runs */
+ROWFOLD_API const char *rowfold_version_string(void); /* "0.1.0" */
+
+typedef enum rowfold_status {
+    ROWFOLD_OK = 0,
+    ROWFOLD_MEMORY = 1,      /* an allocation failed */
+    ROWFOLD_ARGUMENT = 2,    /* an argument of the call is out of its range */
+    ROWFOLD_LANGUAGE = 3,    /* the program's text is off; the error has place and caret */
+    ROWFOLD_REFUSED = 4,     /* well formed, but no plan can meet it; the slug says why */
+    ROWFOLD_UNAVAILABLE = 5, /* a device, driver or compiler is missing */
+    ROWFOLD_BUILD = 6,       /* the device's compiler refused the generated source */
+    ROWFOLD_LAUNCH = 7,      /* a launch's tensors are off (extent, stride, overlap, alignment), or the device failed */
+    ROWFOLD_WRONG = 8,       /* outputs disagree with the definition of the program */
+    ROWFOLD_IO = 9,          /* a file or folder */
+    ROWFOLD_STOPPED = 10,    /* the progress callback asked to stop and nothing usable was found yet */
+    ROWFOLD_INTERNAL = 11    /* a broken invariant of rowfold: please report it */
+} rowfold_status;
+ROWFOLD_API const char *rowfold_status_name(rowfold_status s); /* any thread; never NULL */
+
+/* What went wrong last in a context. */
+typedef struct rowfold_error {
+    rowfold_status status;
+    const char *slug;    /* "plan.stripe_exceeded"; "" when there was no error */
+    const char *message; /* one line with the offending value */
+    const char *accepted; /* what would have been accepted, or "" */
+    const char *hint;    /* a way out */
+    const char *file;    /* of a program's text, or "" */
+    int line, column;    /* from 1; 0 without a place */
+    const char *text;    /* every diagnostic of the call, rendered with source lines and carets */
+    const char *json;    /* the same as a JSON array */
+} rowfold_error;
+
+/* ---- context ---- */
+typedef struct rowfold_context rowfold_context;
+typedef struct rowfold_options {
+    size_t struct_size;
+    /* memory of the library itself; NULL: malloc and free */
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *p);
+    void *memory_user;
+    /* log lines; NULL: silent. level 0 error, 1 warning, 2 note */
+    void (*log)(void *user, int level, const char *line);
+    void *log_user;
+    const char *cache_dir; /* compiled kernels; NULL: $ROWFOLD_CACHE, $XDG_CACHE_HOME/rowfold or ~/.cache/rowfold; "": none */
+    const char *compiler;  /* of host kernels; NULL: $ROWFOLD_CC, else cc, gcc, clang */
+    const char *isa;       /* of host kernels: "avx512", "avx2", "neon", "portable"; NULL: best this processor has */
+    int threads;           /* of host kernels; 0: as many as this process may use */
+    /* the host program's own threads instead of rowfold's pool: runs task(arg, i) for i in 0 .. n-1 and returns when all are done */
+    void (*parallel_for)(void *user, int n, void (*task)(void *arg, int i), void *arg);
+    void *parallel_user;
+} rowfold_options;
+ROWFOLD_API void rowfold_options_init(rowfold_options *o);
+/* o may be NULL. On failure *out is untouched and there is no error text. */
+ROWFOLD_API rowfold_status rowfold_context_new(const rowfold_options *o, rowfold_context **out);
+ROWFOLD_API void rowfold_context_free(rowfold_context *ctx); /* NULL is fine */
+/* The last failure of a call on this context; valid until the next call on it. */
+ROWFOLD_API const rowfold_error *rowfold_last_error(rowfold_context *ctx);
+/* Any thread. What a slug means and what to do; NULL for an unknown one. rowfold_slug(i) lists them all, NULL after the last. */
+ROWFOLD_API const char *rowfold_explain(const char *slug);
+ROWFOLD_API const char *rowfold_slug(int i);
+
+/* ---- devices ---- */
+typedef struct rowfold_device rowfold_device; /* owned by the context */
+ROWFOLD_API int rowfold_device_count(rowfold_context *ctx);
+ROWFOLD_API rowfold_device *rowfold_device_at(rowfold_context *ctx, int i); /* NULL when out of range */
+/* "best", "host", "cuda:0" ... or "preset:NAME" (h200, m1max, avx512 ...): a machine that is not here, for planning and emitting only. */
+ROWFOLD_API rowfold_status rowfold_device_find(rowfold_context *ctx, const char *name, rowfold_device **out);
+ROWFOLD_API const char *rowfold_device_name(const rowfold_device *d);
+ROWFOLD_API const char *rowfold_device_identity(const rowfold_device *d); /* model, driver, compiler, features: what results are valid for */
+ROWFOLD_API const char *rowfold_device_caps(const rowfold_device *d);     /* key=value, one line */
+ROWFOLD_API const char *rowfold_preset(int i);                            /* any thread; names of the presets, NULL after the last */
+
+/* ---- programs ---- */
+typedef struct rowfold_source rowfold_source;   /* a parsed file of kernels */
+typedef struct rowfold_program rowfold_program; /* one kernel of it with its types bound */
+/* name: shown in errors. */
+ROWFOLD_API rowfold_status rowfold_source_parse(rowfold_context *ctx, const char *name, const char *text, size_t bytes, rowfold_source **out);
+ROWFOLD_API void rowfold_source_free(rowfold_source *s);
+ROWFOLD_API int rowfold_source_count(const rowfold_source *s);
+ROWFOLD_API const char *rowfold_source_kernel(const rowfold_source *s, int i);
+/* kernel NULL: the first one. types: "T=bf16,S=f32", or "bf16" for every type variable. constants: "k=3,scale=0.5" or NULL. */
+ROWFOLD_API rowfold_status rowfold_program_new(rowfold_context *ctx, const rowfold_source *s, const char *kernel, const char *types, const char *constants,
+                                               rowfold_program **out);
+ROWFOLD_API void rowfold_program_free(rowfold_program *p);
+
+typedef enum rowfold_direction { ROWFOLD_IN, ROWFOLD_OUT, ROWFOLD_INOUT, ROWFOLD_SCALAR, ROWFOLD_CONST } rowfold_direction;
+enum { ROWFOLD_MAX_RANK = 8 };
+typedef struct rowfold_param {
+    const char *name, *type; /* "x", "bf16" */
+    rowfold_direction direction;
+    int rank;
+    const char *axis[ROWFOLD_MAX_RANK];
+    int is_row[ROWFOLD_MAX_RANK]; /* the axis counts rows */
+    double value;                 /* default of a scalar, value of a constant */
+} rowfold_param;
+ROWFOLD_API int rowfold_param_count(const rowfold_program *p);
+ROWFOLD_API rowfold_status rowfold_param_get(const rowfold_program *p, int i, rowfold_param *out);
+ROWFOLD_API const char *rowfold_program_name(const rowfold_program *p);
+ROWFOLD_API const char *rowfold_program_text(const rowfold_program *p); /* the exact intermediate form */
+
+/* ---- compiling ---- */
+typedef enum rowfold_effort {
+    ROWFOLD_ESTIMATE = 0,  /* the cost policy chooses, nothing is run to choose; works for presets */
+    ROWFOLD_MEASURE = 1,   /* the policy ranks, the best of the ranking are compiled, checked and timed */
+    ROWFOLD_EXHAUSTIVE = 2 /* every legal plan of the space is compiled, checked and timed */
+} rowfold_effort;
+
+typedef struct rowfold_progress {
+    int64_t tried, total;    /* candidates so far, and planned */
+    int64_t refused, failed; /* not legal; built or ran wrong */
+    double best_s;           /* fastest so far, seconds a call; 0: none yet */
+    double elapsed_s;
+    const char *best_plan;   /* or "" */
+} rowfold_progress;
+
+typedef struct rowfold_compile_options {
+    size_t struct_size;
+    rowfold_device *device; /* NULL: best */
+    const char *shape;      /* "rows=1024,n=4096": every element axis; row axes are needed to tune, else they may be left out */
+    rowfold_effort effort;
+    const char *pin;        /* "W=256,hold.x=register": exact requests, refused where they cannot be met */
+    const char *open;       /* "W=32:1024,hold.x": dimensions to search beyond the default space */
+    const char *policy;     /* cost policy: "roofline" (default), "prior", "service", "random" */
+    int64_t max_candidates; /* timed at most (measure); 0: 48. For exhaustive: refuse a larger space; 0: 100000 */
+    double max_seconds;     /* stop starting candidates after this; 0: no limit */
+    int assume_alias;       /* 1: inputs may be overwritten by others during a call: nothing is held */
+    const char *strided;    /* "x,y": parameters whose element strides are given at launch ("*": all) */
+    int threads;            /* host: threads while timing and launching; 0: let rowfold decide by size */
+    uint64_t seed;          /* of the inputs that candidates are checked and timed on */
+    int summed_budget;      /* 1: stripes of all values are added whether or not they live at once */
+    /* called between candidates, from the compiling thread; return non-zero to stop with the best so far */
+    int (*progress)(void *user, const rowfold_progress *p);
+    void *progress_user;
+} rowfold_compile_options;
+ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
+
+typedef struct rowfold_kernel rowfold_kernel;
+/* Plans, and on a device that is here builds; MEASURE and EXHAUSTIVE also check every output of every candidate before it is timed. The kernel's
+ * element extents are fixed; its rows are given at launch. */
+ROWFOLD_API rowfold_status rowfold_compile(rowfold_context *ctx, const rowfold_program *p, const rowfold_compile_options *o, rowfold_kernel **out);
+ROWFOLD_API void rowfold_kernel_free(rowfold_kernel *k);
+
+typedef enum rowfold_query {
+    ROWFOLD_PLAN = 0,       /* "W=64 V=1 ... hold.x=register" */
+    ROWFOLD_SOURCE = 1,     /* what the device's compiler was given */
+    ROWFOLD_KERN = 2,       /* the plan applied: loops and lanes */
+    ROWFOLD_DEMAND = 3,     /* JSON: what one launch asks of the machine */
+    ROWFOLD_RECEIPT = 4,    /* JSON: everything the choice rests on, with hashes */
+    ROWFOLD_CANDIDATES = 5, /* JSON array: every candidate with plan, score by term, time or refusal */
+    ROWFOLD_VERDICT = 6,    /* JSON: the check against the FP64 definition */
+    ROWFOLD_HEADER = 7      /* C declarations for the stand-alone source */
+} rowfold_query;
+/* A kernel's text; "" where it does not apply. NULL only for an unknown query. */
+ROWFOLD_API const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q);
+
+typedef struct rowfold_stats {
+    size_t struct_size;
+    int64_t candidates, refused, failed, timed;
+    double time_s, time_min_s, time_max_s; /* median and range of the winner, compiled afresh; 0 when not measured */
+    double bytes;                          /* least traffic of one call: each input read once, each output written once */
+    double copy_s;                         /* fastest copy of as many bytes, same run */
+    double compile_s, search_s;
+    double worst_error;                    /* largest error as a share of its bound */
+} rowfold_stats;
+ROWFOLD_API rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out);
+
+/* ---- launching ---- */
+/* One argument for each parameter, in order. Tensors: memory the device can reach, extents of all dimensions, strides in elements (all zero: dense,
+ * last dimension fastest). Scalars: value (integers are converted exactly up to 2^53). Constants: ignored. */
+typedef struct rowfold_arg {
+    void *data;
+    int64_t extent[ROWFOLD_MAX_RANK];
+    int64_t stride[ROWFOLD_MAX_RANK];
+    double value;
+} rowfold_arg;
+/* Checks the arguments (extents, strides, alignment, overlap of outputs with anything) and runs. Any thread. Synchronous on hosts. */
+ROWFOLD_API rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int count);
+/* Checked once, run many times: rowfold_run costs under a microsecond besides the kernel. Any thread. */
+typedef struct rowfold_bound rowfold_bound;
+ROWFOLD_API rowfold_status rowfold_bind(rowfold_kernel *k, const rowfold_arg *args, int count, rowfold_bound **out);
+ROWFOLD_API rowfold_status rowfold_run(const rowfold_bound *b);
+ROWFOLD_API void rowfold_bound_free(rowfold_bound *b);
+
+/* Fills memory with seeded test input: "uniform", "normal", "wide", "cancel", "ties", "special". Any thread. bound: integers lie in 0 .. bound-1. */
+ROWFOLD_API rowfold_status rowfold_fill(const char *kind, const char *type, void *data, int64_t count, uint64_t seed, int64_t bound);
+/* Evaluates the program in FP64 on the inputs and compares the outputs. inputs: the arguments as they were before the call (inout tensors may lie in
+ * other memory there); NULL: the same as outputs. *json (freed with rowfold_free) gets the verdict; status ROWFOLD_WRONG when an output is outside its
+ * bound. */
+ROWFOLD_API rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, const rowfold_arg *inputs, const rowfold_arg *outputs, int count,
+                                         char **json);
+ROWFOLD_API void rowfold_free(rowfold_context *ctx, void *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+/* Floor 5: a bed of memory on which kernels of one problem are checked and timed, and the statistics of their times. */
+#ifndef ROWFOLD_BENCH_H
+#define ROWFOLD_BENCH_H
+
+#include "../gen/kern.h"
+#include "../oracle/oracle.h"
+#include "../rt/rt.h"
+
+/* Order statistics of samples, in ns a call. */
+typedef struct Times {
+    int n, calls; /* samples, and calls in each */
+    double ns[32];
+    double median, min, max;
+} Times;
+void times_sort(Times *t); /* fills median, min and max */
+
+/* One set of arguments for a problem, dense, seeded, with the definition's outputs. Zero it first; bed_free takes any
+ * stage of it. */
+typedef struct Bed {
+    Arena *a; /* of the inputs and the definition's values */
+    Device *dev;
+    const Problem *pb;
+    Abi abi;
+    int64_t rows, elements; /* elements: of all tensors */
+    double bytes;           /* least traffic: every input read once, every output written once */
+    Mem *mem[MAX_PARAMS];
+    size_t size[MAX_PARAMS];
+    Args host; /* inputs as given (inout ones before the call) and room for outputs; memory of the arena */
+    Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
+    struct { /* definition's values for one set of bounds, made when first asked for */
+        bool made;
+        OracleOptions o;
+        Expect want[MAX_PARAMS];
+    } expect[STAT_COUNT];
+} Bed;
+Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b);
+void bed_free(Bed *b);
+/* What the bound of a plan's outputs must allow for. */
+OracleOptions bed_bounds(const Problem *pb, const Plan *plan);
+/* Poisons the outputs, runs once, compares every element. `o` may be wider than the plan needs: kept for the next call
+ * with the same statistic. */
+Err bed_check(Cx *cx, Bed *b, Module *m, const OracleOptions *o, int threads, Verdict *v);
+/* `samples` samples of at least sample_ns each. Stops early, with what it has, when the first sample is above
+ * give_up_ns a call (0: never). */
+Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample_ns, double give_up_ns, Times *t);
+#endif

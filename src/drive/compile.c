@@ -1,0 +1,78 @@
+/* The main path: program and shape in, kernel that runs out. One call a stage. */
+#include "drive.h"
+
+enum { FINAL_SAMPLES = 15, COPY_REPS = 15 };
+static const int64_t final_sample_ns = 10000000;
+
+/* Least traffic of one call: every input read once, every output written once. */
+static double least_bytes(const Problem *pb) {
+    double sum = 0;
+    for (int i = 0; i < pb->prog->nparams; i++) {
+        const Param *p = &pb->prog->param[i];
+        if (p->dir == DIR_SCALAR || p->dir == DIR_CONST) continue;
+        double n = ty_bytes(p->ty) * (p->dir == DIR_INOUT ? 2 : 1);
+        for (int d = 0; d < p->rank; d++) {
+            if (pb->shape.n[p->axis[d]] < 0) return 0;
+            n *= (double)pb->shape.n[p->axis[d]];
+        }
+        sum += n;
+    }
+    return sum;
+}
+
+/* The winner, built afresh, checked within its own bounds and timed again: the search's own minimum is never quoted. */
+static Err measure(Cx *cx, const Request *q, Made *m) {
+    OracleOptions bounds = bed_bounds(&m->pb, &m->kern->plan);
+    Err err = bed_check(cx, &m->bed, m->mod, &bounds, q->threads, &m->verdict);
+    if (!err) err = bed_time(cx, &m->bed, m->mod, q->threads, FINAL_SAMPLES, final_sample_ns, 0, &m->times);
+    if (!err) err = dev_copy_ns(cx, q->dev, (size_t)(m->bytes / 2), q->threads, COPY_REPS, &m->copy_ns, &m->copy_how);
+    m->measured = !err;
+    return err;
+}
+
+Err drive_compile(Cx *cx, const Request *q, Made *m) {
+    Err err = problem_make(cx, q->prog, &q->shape, q->caps, q->strided, &m->pb);
+    if (err) return err;
+    m->pb.noalias = !q->alias;
+    m->pb.summed_budget = q->summed_budget;
+    m->bytes = least_bytes(&m->pb);
+    Search *s = &m->search;
+    *s = (Search){.pb = &m->pb,
+                  .dev = q->dev,
+                  .effort = q->effort,
+                  .pin = q->pin,
+                  .open = q->open,
+                  .max_candidates = q->max_candidates,
+                  .max_seconds = q->max_seconds,
+                  .threads = q->threads,
+                  .progress = q->progress,
+                  .user = q->user,
+                  .bed = &m->bed};
+    err = cost_find(cx, q->policy ? q->policy : "roofline", &s->policy);
+    if (!err && !q->dev && q->effort != EFFORT_ESTIMATE)
+        err = diag(cx, S_DRIVE_PRESET, NOWHERE, "effort estimate, or a device of `rowfold devices`",
+                   "%s is not here, so nothing can be timed on it", q->caps->name);
+    if (!err && q->effort != EFFORT_ESTIMATE) err = bed_make(cx, q->dev, &m->pb, q->seed, &m->bed);
+    if (!err) err = search_run(cx, s);
+    if (err) return err;
+    const Trial *best = &s->trial[s->best];
+    err = kern_lower(cx, &m->pb, &best->plan, &m->kern);
+    if (err) return err;
+    kern_count(cx, m->kern, &m->demand);
+    m->score = best->score;
+    err = unit_emit(cx, &m->pb, m->kern, &m->unit);
+    if (!err && q->dev) {
+        m->unit.fresh = q->effort != EFFORT_ESTIMATE;
+        err = mod_build(cx, q->dev, &m->unit, &m->mod);
+    }
+    if (!err && q->effort != EFFORT_ESTIMATE) err = measure(cx, q, m);
+    if (!err) m->receipt = receipt_make(cx, q, m);
+    return err;
+}
+
+void made_free(Made *m) {
+    search_free(&m->search);
+    if (m->mod) mod_free(m->mod);
+    m->mod = NULL;
+    bed_free(&m->bed);
+}

@@ -1,0 +1,50 @@
+/* Floor 7: the main path from a program to a kernel that runs, and the receipt of how it was chosen. */
+#ifndef ROWFOLD_DRIVE_H
+#define ROWFOLD_DRIVE_H
+
+#include "../search/search.h"
+
+typedef struct Request {
+    const Prog *prog;
+    Shape shape; /* rows may be -1 for an estimate */
+    Device *dev; /* NULL: plan and emit for `caps` only */
+    const Caps *caps;
+    const char *identity; /* of the device or preset */
+    Effort effort;
+    const char *pin, *open, *policy; /* NULL where not given */
+    int64_t max_candidates;
+    double max_seconds;
+    int threads;
+    uint64_t seed;
+    uint32_t strided;
+    bool alias, summed_budget;
+    bool (*progress)(void *user, const Progress *p);
+    void *user;
+} Request;
+
+/* Everything made on the way. Zero it first; made_free takes any stage, also after running out of memory. */
+typedef struct Made {
+    Problem pb;
+    Search search;
+    Bed bed;
+    Kern *kern;
+    Demand demand;
+    Score score;
+    Unit unit;
+    Module *mod; /* NULL for presets */
+    bool measured;
+    Verdict verdict;
+    Times times;
+    double copy_ns;
+    const char *copy_how;
+    double bytes; /* least traffic of one call; 0 while rows are not known */
+    const char *receipt;
+} Made;
+Err drive_compile(Cx *cx, const Request *q, Made *m);
+void made_free(Made *m);
+
+const char *receipt_make(Cx *cx, const Request *q, const Made *m); /* canonical JSON: sorted keys, compact, 17 digits */
+const char *trials_json(Cx *cx, const Made *m);                    /* every candidate and its fate */
+const char *verdict_json(Cx *cx, const Prog *p, const Verdict *v);
+#define ROWFOLD_VERSION_TEXT "0.1.0"
+#endif

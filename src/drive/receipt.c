@@ -1,0 +1,159 @@
+/* Made -> receipt: everything a choice rests on, as canonical JSON (sorted keys, compact, 17 digits) whose parts are
+ * named by SHA-256. */
+#include "drive.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *number(double x) {
+    return isfinite(x) ? json_real(x) : json_string(isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+}
+
+static json_t *text(const char *s) {
+    json_t *j = json_string(s ? s : "");
+    return j ? j : json_string("");
+}
+
+static json_t *sha(const char *s) {
+    char hex[65];
+    sha256_hex(s, strlen(s), hex);
+    return json_string(hex);
+}
+
+/* The text of a document, in the arena; jansson's own memory goes at once. */
+static const char *dump(Cx *cx, json_t *j) {
+    char *s = j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY) : NULL;
+    const char *out = s ? arena_str(cx->a, s, strlen(s)) : "";
+    free(s);
+    json_decref(j);
+    return out;
+}
+
+static json_t *raw(const Buf *b) { /* a part that has a JSON printer of its own */
+    json_t *j = b->s ? json_loads(b->s, JSON_DECODE_ANY, NULL) : NULL;
+    return j ? j : json_null();
+}
+
+static json_t *times_json(const Times *t) {
+    json_t *a = json_array();
+    for (int i = 0; i < t->n; i++) json_array_append_new(a, number(t->ns[i]));
+    return json_pack("{s:o,s:o,s:o,s:i,s:o}", "median_ns", number(t->median), "min_ns", number(t->min), "max_ns",
+                     number(t->max), "calls", t->calls, "samples_ns", a);
+}
+
+static json_t *score_of(Cx *cx, const Score *s) {
+    Buf b = buf_new(cx->a);
+    score_json(s, &b);
+    return raw(&b);
+}
+
+static json_t *plan_of(Cx *cx, const Plan *p) {
+    Buf b = buf_new(cx->a);
+    plan_print(p, &b);
+    return text(b.s);
+}
+
+const char *trials_json(Cx *cx, const Made *m) {
+    static const char *const fates[] = {"refused", "ranked", "failed", "timed"};
+    json_t *list = json_array();
+    for (int64_t i = 0; i < m->search.ntrials; i++) {
+        const Trial *t = &m->search.trial[i];
+        json_t *o = json_pack("{s:o,s:s}", "plan", plan_of(cx, &t->plan), "fate", fates[t->fate]);
+        if (t->fate == FATE_REFUSED || t->fate == FATE_FAILED) {
+            json_object_set_new(o, "slug", text(slug_text(t->slug)));
+            json_object_set_new(o, "why", text(t->why));
+        } else {
+            Buf b = buf_new(cx->a);
+            demand_json(&t->demand, &b);
+            json_object_set_new(o, "demand", raw(&b));
+            json_object_set_new(o, "score", score_of(cx, &t->score));
+        }
+        if (t->fate == FATE_TIMED) {
+            json_object_set_new(o, "times", times_json(&t->times));
+            json_object_set_new(o, "worst_error_share", number(t->worst));
+            json_object_set_new(o, "compile_ns", json_integer(t->compile_ns));
+        }
+        if (i == m->search.best) json_object_set_new(o, "chosen", json_true());
+        json_array_append_new(list, o);
+    }
+    return dump(cx, list);
+}
+
+static json_t *verdict_of(const Prog *p, const Verdict *v) {
+    json_t *o = json_pack("{s:b,s:I,s:I,s:o}", "ok", v->ok, "checked", (json_int_t)v->checked, "bad",
+                          (json_int_t)v->bad, "worst_error_share", number(v->worst));
+    if (v->bad && v->param >= 0) {
+        json_t *at = json_array();
+        for (int d = 0; d < p->param[v->param].rank; d++) json_array_append_new(at, json_integer(v->at[d]));
+        json_object_set_new(o, "first_bad",
+                            json_pack("{s:o,s:o,s:o,s:o,s:o}", "output", text(p->param[v->param].name), "at", at, "got",
+                                      number(v->got), "want", number(v->want), "bound", number(v->bound)));
+    }
+    return o;
+}
+
+const char *verdict_json(Cx *cx, const Prog *p, const Verdict *v) {
+    return dump(cx, verdict_of(p, v));
+}
+
+static json_t *refusals(const Search *s) {
+    json_t *o = json_object();
+    for (int64_t i = 0; i < s->ntrials; i++) {
+        const Trial *t = &s->trial[i];
+        if (t->fate != FATE_REFUSED && t->fate != FATE_FAILED) continue;
+        const char *slug = slug_text(t->slug);
+        json_object_set_new(o, slug, json_integer(json_integer_value(json_object_get(o, slug)) + 1));
+    }
+    return o;
+}
+
+static json_t *shape_json(const Prog *p, const Shape *s) {
+    json_t *o = json_object();
+    for (int i = 0; i < p->naxes; i++)
+        json_object_set_new(o, p->axis[i].name, s->n[i] < 0 ? json_null() : json_integer(s->n[i]));
+    return o;
+}
+
+const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
+    static const char *const efforts[] = {"estimate", "measure", "exhaustive"};
+    Buf prog = buf_new(cx->a), kern = buf_new(cx->a), caps = buf_new(cx->a), demand = buf_new(cx->a);
+    prog_print(q->prog, &prog);
+    kern_print(m->kern, &kern);
+    caps_print(q->caps, &caps);
+    demand_json(&m->demand, &demand);
+    json_t *o = json_object();
+    json_object_set_new(o, "format", json_string("rowfold-receipt-1"));
+    json_object_set_new(o, "rowfold", json_string(ROWFOLD_VERSION_TEXT));
+    json_object_set_new(o, "program", text(prog.s));
+    json_object_set_new(o, "program_sha256", sha(prog.s));
+    json_object_set_new(o, "shape", shape_json(q->prog, &m->pb.shape));
+    json_object_set_new(o, "device", json_pack("{s:o,s:o}", "identity", text(q->identity), "caps", text(caps.s)));
+    json_object_set_new(o, "plan", plan_of(cx, &m->kern->plan));
+    json_object_set_new(o, "kern_sha256", sha(kern.s));
+    json_object_set_new(o, "source_sha256", sha(m->unit.text));
+    json_object_set_new(o, "demand", raw(&demand));
+    json_object_set_new(o, "policy",
+                        json_pack("{s:s,s:o}", "name", m->search.policy->name, "score", score_of(cx, &m->score)));
+    json_object_set_new(o, "search",
+                        json_pack("{s:s,s:o,s:o,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "effort", efforts[q->effort], "pin",
+                                  text(q->pin), "open", text(q->open), "candidates", (json_int_t)m->search.ntrials,
+                                  "refused", (json_int_t)m->search.nrefused, "failed", (json_int_t)m->search.nfailed,
+                                  "timed", (json_int_t)m->search.ntimed, "stopped", m->search.stopped, "seconds",
+                                  number(m->search.seconds), "fates_by_slug", refusals(&m->search)));
+    json_object_set_new(o, "seed", json_integer((json_int_t)q->seed));
+    json_object_set_new(o, "bytes", number(m->bytes));
+    if (m->mod) {
+        const Facts *f = mod_facts(m->mod);
+        json_object_set_new(o, "build",
+                            json_pack("{s:b,s:I,s:i}", "from_cache", f->from_cache, "compile_ns",
+                                      (json_int_t)f->compile_ns, "code_bytes", f->code_bytes));
+    }
+    if (m->measured) {
+        json_object_set_new(o, "times", times_json(&m->times));
+        json_object_set_new(o, "copy", json_pack("{s:o,s:o}", "ns", number(m->copy_ns), "how", text(m->copy_how)));
+        json_object_set_new(o, "verdict", verdict_of(q->prog, &m->verdict));
+    }
+    return dump(cx, o);
+}
