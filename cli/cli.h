@@ -39,8 +39,8 @@ typedef struct Options {
     int command;
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
-    const char *shape, *type, *consts, *sets, *pin, *plan, *open, *policy, *device, *isa, *strided, *fill, *out_dir, *output,
-        *header, *receipt;
+    const char *shape, *type, *consts, *sets, *pin, *plan, *open, *policy, *device, *isa, *strided, *fill, *out_dir,
+        *output, *header, *receipt;
     List in, out;
     int64_t threads, seed, limit, budget_candidates;
     double budget_seconds;
@@ -90,16 +90,17 @@ typedef enum Fault {
     F_STOPPED,
     F_COUNT
 } Fault;
-/* Says what went wrong on stderr, and with --json as a document on stdout; gives the exit code. accepted may be NULL. */
+/* Says what went wrong on stderr, and with --json as a document on stdout; gives the exit code. accepted may be NULL.
+ */
 Rc fail(Cli *c, Fault f, const char *accepted, const char *fmt, ...) PRINTF(4, 5);
 Rc fail_library(Cli *c, rowfold_status s); /* the context's last error */
 Rc rc_of(rowfold_status s);
 const char *fault_slug(Fault f);
 /* "why" of a slug, of the library or of the command; NULL: unknown */
 const char *slug_explain(const char *slug);
-const char *slug_at(int i); /* all of them, NULL after the last */
+const char *slug_at(int i);                                               /* all of them, NULL after the last */
 const char *near_word(const char *word, const char *const *words, int n); /* the one that was meant, or NULL */
-void note(const Cli *c, const char *fmt, ...) PRINTF(2, 3); /* to stderr, unless --quiet */
+void note(const Cli *c, const char *fmt, ...) PRINTF(2, 3);               /* to stderr, unless --quiet */
 
 /* ---- text.c: growing text, JSON out, tables ---- */
 typedef struct Text {
@@ -118,7 +119,7 @@ void json_int(Text *t, const char *key, int64_t v);
 void json_num(Text *t, const char *key, double v); /* null when not finite */
 void json_bool(Text *t, const char *key, bool v);
 void json_raw(Text *t, const char *key, const char *json); /* null when empty */
-Rc json_print(Cli *c, Text *t);                           /* on stdout, with a final newline; frees */
+Rc json_print(Cli *c, Text *t);                            /* on stdout, with a final newline; frees */
 
 enum { TABLE_COLUMNS = 32 };
 typedef struct Table {
@@ -132,7 +133,7 @@ void table_column(Table *t, const char *title, bool left);
 void table_row(Table *t); /* empty cells */
 void table_cell(Table *t, int column, const char *fmt, ...) PRINTF(3, 4);
 void table_print(const Table *t, FILE *f);
-const char *seconds_text(Cli *c, double s);           /* "12.3 us" */
+const char *seconds_text(Cli *c, double s);                  /* "12.3 us" */
 const char *amount_text(Cli *c, double v, const char *unit); /* "1.21 GB/s" from 1.21e9, "B/s" */
 
 /* ---- json.c: JSON in ---- */
@@ -155,7 +156,8 @@ enum { SOURCE_MAX = 1 << 20 };
 Rc file_read_source(Cli *c, const char *path, char **text, size_t *n); /* "-": standard input */
 /* Whole or not at all: written beside and renamed. Devices and pipes are written as they are. */
 Rc file_write(Cli *c, const char *path, const void *head, size_t nhead, const void *body, size_t nbody);
-int file_write_quiet(const char *path, const void *head, size_t nhead, const void *body, size_t nbody); /* errno, or 0 */
+int file_write_quiet(const char *path, const void *head, size_t nhead, const void *body,
+                     size_t nbody);        /* errno, or 0 */
 int folder_make(Cli *c, const char *path); /* with its parents; errno, or 0 */
 
 /* ---- open.c: from options to a kernel ---- */
@@ -177,8 +179,8 @@ bool progress_stopped(void); /* Ctrl-C was pressed */
 /* ---- arrays.c: the arguments of a run ---- */
 typedef struct Array {
     rowfold_param param;
-    const char *file;  /* of an input, NULL: random */
-    bool shaped;       /* npy holds its shape: it was read */
+    const char *file; /* of an input, NULL: random */
+    bool shaped;      /* npy holds its shape: it was read */
     Npy npy;
     void *data, *kept; /* kept: an inout's input */
     size_t bytes;

@@ -11,14 +11,17 @@ static const struct {
     Rc rc;
     const char *why, *hint;
 } faults[F_COUNT] = {
-    [F_COMMAND] = {"command.unknown", "argument", RC_USAGE, "There is no such command.", "rowfold --help lists the commands."},
+    [F_COMMAND] = {"command.unknown", "argument", RC_USAGE, "There is no such command.",
+                   "rowfold --help lists the commands."},
     [F_OPTION] = {"command.option", "argument", RC_USAGE, "An option is unknown, given twice, or lacks its value.",
                   "rowfold COMMAND --help lists the options."},
     [F_VALUE] = {"command.value", "argument", RC_USAGE, "The value of an option is malformed or out of range.",
                  "rowfold COMMAND --help says what each option takes."},
-    [F_WORDS] = {"command.words", "argument", RC_USAGE, "A file or name is missing on the command line, or there is one too many.",
+    [F_WORDS] = {"command.words", "argument", RC_USAGE,
+                 "A file or name is missing on the command line, or there is one too many.",
                  "rowfold COMMAND --help shows the usage."},
-    [F_NAME] = {"command.name", "argument", RC_USAGE, "An option names a parameter or axis that the kernel does not have.",
+    [F_NAME] = {"command.name", "argument", RC_USAGE,
+                "An option names a parameter or axis that the kernel does not have.",
                 "Use a name of the kernel, as its file has it."},
     [F_CONFLICT] = {"shape.conflict", "argument", RC_USAGE, "Two sources say different extents of one axis.",
                     "Drop one of them, or mend the input."},
@@ -29,19 +32,22 @@ static const struct {
                  "Split it: one family of kernels a file."},
     [F_WRITE] = {"file.write", "io", RC_IO, "A file could not be written; whatever stood there before still does.",
                  "Check the folder, its permissions and the space on the disk."},
-    [F_STDOUT] = {"file.stdout", "io", RC_IO, "Standard output could not be written.", "Is the disk full, or the reader gone?"},
-    [F_NPY_HEADER] = {"npy.header", "io", RC_IO, "A file is no .npy file, or its header is damaged.", "Save it again with numpy.save."},
+    [F_STDOUT] = {"file.stdout", "io", RC_IO, "Standard output could not be written.",
+                  "Is the disk full, or the reader gone?"},
+    [F_NPY_HEADER] = {"npy.header", "io", RC_IO, "A file is no .npy file, or its header is damaged.",
+                      "Save it again with numpy.save."},
     [F_NPY_TYPE] = {"npy.type", "argument", RC_USAGE, "The elements of a .npy file are not of the parameter's type.",
                     "Choose the type with --type, or convert the file: numpy.save(f, x.astype('<f4'))."},
     [F_NPY_SHAPE] = {"npy.shape", "argument", RC_USAGE, "The shape of a .npy file does not fit the parameter.",
                      "One dimension for each axis of the parameter, in the same order."},
-    [F_NPY_SHORT] = {"npy.truncated", "io", RC_IO, "A .npy file ends before its elements do.", "Copy or save it again."},
+    [F_NPY_SHORT] = {"npy.truncated", "io", RC_IO, "A .npy file ends before its elements do.",
+                     "Copy or save it again."},
     [F_MEMORY] = {"memory.exhausted", "memory", RC_WRONG, "An allocation failed.", "Use smaller shapes."},
     [F_SLUG] = {"command.slug", "argument", RC_USAGE, "There is no such slug.", "rowfold explain --list lists them."},
     [F_NOTHING] = {"emit.nothing", "unavailable", RC_MISSING, "There is no source for this kind of device.",
                    "Use a host device or preset; rowfold devices lists them."},
-    [F_STOPPED] = {"command.interrupted", "stopped", RC_STOPPED, "The search was interrupted before any plan was found.",
-                   "Give it more time, or --effort estimate."},
+    [F_STOPPED] = {"command.interrupted", "stopped", RC_STOPPED,
+                   "The search was interrupted before any plan was found.", "Give it more time, or --effort estimate."},
 };
 
 const char *fault_slug(Fault f) {
@@ -112,7 +118,8 @@ Rc fail_library(Cli *c, rowfold_status s) {
     const Rc rc = rc_of(s);
     Text t = {0};
     fflush(stdout);
-    fprintf(stderr, "rowfold: %s\n", e && e->text && *e->text ? e->text : rowfold_status_name(s));
+    const char *text = e && e->text && *e->text ? e->text : rowfold_status_name(s);
+    fprintf(stderr, "rowfold: %s%s", text, text[strlen(text) - 1] == '\n' ? "" : "\n");
     if (e && e->hint && *e->hint) fprintf(stderr, "    hint: %s\n", e->hint);
     json_open(&t, NULL, '{');
     json_open(&t, "error", '{');

@@ -26,14 +26,18 @@ static int hex4(const char *p) {
     int v = 0;
     for (int i = 0; i < 4; i++) {
         const char ch = p[i];
-        const int d = ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+        const int d = ch >= '0' && ch <= '9'   ? ch - '0'
+                      : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+                      : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+                                               : -1;
         if (d < 0) return -1;
         v = v * 16 + d;
     }
     return v;
 }
 
-/* A quoted text; characters past U+007F that are written as escapes become '?', since rowfold writes them as they are. */
+/* A quoted text; characters past U+007F that are written as escapes become '?', since rowfold writes them as they are.
+ */
 static const char *string(Reader *r) {
     if (!eat(r, '"')) return NULL;
     const size_t longest = strcspn(r->p, "\"") + 1;

@@ -22,8 +22,8 @@ Rc cli_open(Cli *c) {
     if (s == ROWFOLD_OK) return RC_OK;
     /* There is no context to ask what went wrong, and of what is passed only the instructions can be off. */
     if (s == ROWFOLD_MEMORY) return fail(c, F_MEMORY, NULL, "there is no memory for a context");
-    return fail(c, F_VALUE, "avx512 avx2 neon portable, and what this processor has", "host kernels cannot be made for --isa \"%s\" here",
-                c->o.isa ? c->o.isa : "");
+    return fail(c, F_VALUE, "avx512 avx2 neon portable, and what this processor has",
+                "host kernels cannot be made for --isa \"%s\" here", c->o.isa ? c->o.isa : "");
 }
 
 const char *cli_types(const Cli *c) {
@@ -42,8 +42,8 @@ static Rc read_source(Cli *c, const char *path) {
 Rc cli_program(Cli *c) {
     const List *w = &c->o.words;
     if (w->n < 1 || w->n > 2)
-        return fail(c, F_WORDS, "FILE [KERNEL]", w->n ? "\"%s\" is one word too many" : "a file of kernels is missing%s",
-                    w->n ? w->item[2] : "");
+        return fail(c, F_WORDS, "FILE [KERNEL]",
+                    w->n ? "\"%s\" is one word too many" : "a file of kernels is missing%s", w->n ? w->item[2] : "");
     Rc rc = c->ctx ? RC_OK : cli_open(c);
     if (!rc) rc = read_source(c, w->item[0]);
     if (rc) return rc;
@@ -51,7 +51,8 @@ Rc cli_program(Cli *c) {
     const rowfold_status s = rowfold_program_new(c->ctx, c->source, kernel, cli_types(c), c->o.consts, &c->program);
     if (s == ROWFOLD_OK) {
         if (!kernel && rowfold_source_count(c->source) > 1)
-            note(c, "%s has %d kernels; this is the first, %s", w->item[0], rowfold_source_count(c->source), rowfold_program_name(c->program));
+            note(c, "%s has %d kernels; this is the first, %s", w->item[0], rowfold_source_count(c->source),
+                 rowfold_program_name(c->program));
         return RC_OK;
     }
     return fail_library(c, s);

@@ -23,12 +23,12 @@ enum {
 };
 
 typedef enum Form {
-    FLAG,   /* bool */
-    TEXT,   /* const char *, given once */
-    JOINED, /* const char *, several are joined by commas */
-    LISTED, /* List */
+    FLAG,    /* bool */
+    TEXT,    /* const char *, given once */
+    JOINED,  /* const char *, several are joined by commas */
+    LISTED,  /* List */
     COUNTED, /* int64_t, from `least` */
-    TIMED,  /* double, above 0 */
+    TIMED,   /* double, above 0 */
     EFFORT
 } Form;
 
@@ -43,7 +43,8 @@ static const struct Option {
 } options[] = {
 #define O(field) offsetof(Options, field)
     {"shape", 0, JOINED, O(shape), KERNELS, 0, "AXES", "extents of the axes: rows=1024,n=4096"},
-    {"type", 0, JOINED, O(type), KERNELS | CHECK, 0, "TYPES", "f32 for all type variables (the default), or T=bf16,S=f32"},
+    {"type", 0, JOINED, O(type), KERNELS | CHECK, 0, "TYPES",
+     "f32 for all type variables (the default), or T=bf16,S=f32"},
     {"const", 0, JOINED, O(consts), KERNELS | CHECK, 0, "NAME=VALUE", "value of a const parameter; may be repeated"},
     {"set", 0, JOINED, O(sets), RUN, 0, "NAME=VALUE", "value of a scalar: eps=1e-6; may be repeated"},
     {"in", 0, LISTED, O(in), RUN, 0, "NAME=FILE", "input from a .npy file; may be repeated; others are random"},
@@ -53,22 +54,28 @@ static const struct Option {
     {"seed", 0, COUNTED, O(seed), RUN | TUNE, 0, "N", "seed of random inputs (default 1)"},
     {"pin", 0, JOINED, O(pin), KERNELS, 0, "DIMS", "fix dimensions of the plan: W=256,hold.x=register"},
     {"plan", 0, TEXT, O(plan), KERNELS, 0, "PLAN", "a whole plan, as rowfold prints it"},
-    {"open", 0, JOINED, O(open), PLAN | TUNE, 0, "DIMS", "search dimensions beyond the default space: W=32:1024,hold.x"},
-    {"policy", 0, TEXT, O(policy), KERNELS, 0, "NAME", "cost policy that ranks: roofline (default) prior service random"},
+    {"open", 0, JOINED, O(open), PLAN | TUNE, 0, "DIMS",
+     "search dimensions beyond the default space: W=32:1024,hold.x"},
+    {"policy", 0, TEXT, O(policy), KERNELS, 0, "NAME",
+     "cost policy that ranks: roofline (default) prior service random"},
     {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE, 0, "EFFORT",
      "estimate, measure or exhaustive (default: measure for tune, else estimate)"},
     {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE, 1, "N", "time at most N plans"},
     {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE, 0, "S", "start no plan after S seconds"},
-    {"device", 0, TEXT, O(device), KERNELS, 0, "NAME", "best (default), host, cuda:0, preset:h200 ...: see rowfold devices"},
+    {"device", 0, TEXT, O(device), KERNELS, 0, "NAME",
+     "best (default), host, cuda:0, preset:h200 ...: see rowfold devices"},
     {"isa", 0, TEXT, O(isa), KERNELS | DEVICES, 0, "NAME", "instructions of host kernels: avx512 avx2 neon portable"},
-    {"threads", 0, COUNTED, O(threads), KERNELS, 1, "N", "threads of host kernels (default: as many as there are cores)"},
+    {"threads", 0, COUNTED, O(threads), KERNELS, 1, "N",
+     "threads of host kernels (default: as many as there are cores)"},
     {"strided", 0, JOINED, O(strided), KERNELS, 0, "NAMES", "parameters with any element strides: x,y; * for all"},
     {"alias", 0, FLAG, O(alias), KERNELS, 0, NULL, "inputs may change during a call: keep nothing"},
-    {"summed-budget", 0, FLAG, O(summed), KERNELS, 0, NULL, "add up all kept values, even those that never live at once"},
+    {"summed-budget", 0, FLAG, O(summed), KERNELS, 0, NULL,
+     "add up all kept values, even those that never live at once"},
     {"kern", 0, FLAG, O(kern), PLAN, 0, NULL, "print the chosen plan as loops and lanes"},
     {"why", 0, FLAG, O(why), PLAN, 0, NULL, "print every refusal, and what each kind means"},
     {"limit", 0, COUNTED, O(limit), PLAN, 0, "N", "candidates in the table (default 20; 0: all)"},
-    {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL, "declarations and source in one text"},
+    {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL,
+     "add a plain C function, rowfold_KERNEL, that takes dense arrays"},
     {"output", 'o', TEXT, O(output), EMIT, 0, "FILE", "write the source to FILE"},
     {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
     {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
@@ -89,15 +96,16 @@ static const struct Command {
      "  rowfold run kernels/rmsnorm.row --in x=x.npy --in w=w.npy --set eps=1e-5 --out y=y.npy\n"
      "  rowfold run kernels/reduce.row argmax --in x=x.npy --out-dir results --json\n"},
     {"plan", "FILE [KERNEL] --shape AXES [OPTION...]", "print candidates with score by term, demand and refusals",
-     "Nothing is compiled or run, so that machines that are not here can be planned for.",
+     "No device is needed for preset:NAME; on one that is here the chosen plan is also built, to see that it can be.",
      "  rowfold plan kernels/softmax.row --shape n=4096\n"
      "  rowfold plan kernels/softmax.row --shape n=8193 --device preset:m1max --pin W=256,V=4 --why\n"
      "  rowfold plan kernels/layernorm.row --shape n=4096 --device preset:h200 --policy prior --json\n"},
     {"emit", "FILE [KERNEL] --shape AXES [OPTION...]", "write the source of the chosen plan's kernel",
-     "The source compiles on its own, with no header of rowfold.",
+     "The source compiles on its own, with no header of rowfold; bf16, f16 and f8 are raw bits in it.",
      "  rowfold emit kernels/softmax.row --shape n=4096 -o softmax.c --header softmax.h\n"
      "  rowfold emit kernels/softmax.row --shape n=4096 --isa portable --standalone | cc -O2 -c -x c -\n"},
-    {"tune", "FILE [KERNEL] --shape AXES [OPTION...]", "search the plans of a kernel, check and time each, keep a receipt",
+    {"tune", "FILE [KERNEL] --shape AXES [OPTION...]",
+     "search the plans of a kernel, check and time each, keep a receipt",
      "Ctrl-C ends the search with the best plan so far; a second one ends the command. Without --receipt the receipt\n"
      "goes to $XDG_DATA_HOME/rowfold/receipts, or ~/.local/share/rowfold/receipts.",
      "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096\n"
@@ -116,8 +124,9 @@ static const struct Command {
     {"help", "[COMMAND]", "print help, of one command when it is named", NULL, "  rowfold help tune\n"},
 };
 
-static const char exit_codes[] = "Exit codes: 0 done, 1 wrong results or another failure, 2 command line, 3 program text, 4 refused,\n"
-                                 "5 device or compiler missing, 6 input or output, 130 interrupted.\n";
+static const char exit_codes[] =
+    "Exit codes: 0 done, 1 wrong results or another failure, 2 command line, 3 program text, 4 refused,\n"
+    "5 device or compiler missing, 6 input or output, 130 interrupted.\n";
 
 int command_find(const char *name) {
     int i = 0;
@@ -131,10 +140,11 @@ void help_print(FILE *f, int command) {
               "Usage: rowfold COMMAND [OPTION...]\n\nCommands:\n",
               f);
         for (int i = 0; i < CMD_COUNT; i++) fprintf(f, "  %-9s %s\n", commands[i].name, commands[i].summary);
-        fprintf(f, "\nOptions:\n  --help     print this help; of one command: rowfold help COMMAND\n"
-                   "  --version  print the version\n\nExamples:\n"
-                   "  rowfold run kernels/softmax.row --shape rows=4,n=1000\n"
-                   "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --type f32\n\n%s",
+        fprintf(f,
+                "\nOptions:\n  --help     print this help; of one command: rowfold help COMMAND\n"
+                "  --version  print the version\n\nExamples:\n"
+                "  rowfold run kernels/softmax.row --shape rows=4,n=1000\n"
+                "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --type f32\n\n%s",
                 exit_codes);
         return;
     }
@@ -173,8 +183,8 @@ static Rc take_number(Cli *c, const struct Option *o, const char *value) {
     }
     const long long v = strtoll(value, &end, 10);
     if (end == value || *end || errno || v < o->least || *value == ' ')
-        return fail(c, F_VALUE, cli_text(c, "a whole number from %lld", (long long)o->least), "--%s takes a count, not \"%s\"",
-                    o->name, value);
+        return fail(c, F_VALUE, cli_text(c, "a whole number from %lld", (long long)o->least),
+                    "--%s takes a count, not \"%s\"", o->name, value);
     *(int64_t *)(void *)field = v;
     return RC_OK;
 }
@@ -216,7 +226,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0) c->o.json = true;
     c->o.effort = -1, c->o.seed = 1, c->o.limit = 20;
-    if (argc < 2) return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help", "a command is missing");
+    if (argc < 2)
+        return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help", "a command is missing");
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return c->o.version = true, RC_OK;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return c->o.command = CMD_HELP, RC_OK;
     c->o.command = command_find(argv[1]);
@@ -224,8 +235,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
         const char *names[CMD_COUNT];
         for (int i = 0; i < CMD_COUNT; i++) names[i] = commands[i].name;
         const char *meant = near_word(argv[1], names, CMD_COUNT);
-        return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help", "there is no command \"%s\"%s", argv[1],
-                    meant ? cli_text(c, "; did you mean %s?", meant) : "");
+        return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help",
+                    "there is no command \"%s\"%s", argv[1], meant ? cli_text(c, "; did you mean %s?", meant) : "");
     }
     for (int i = 0; i < COUNT(options); i++)
         if (options[i].commands >> c->o.command & 1) {

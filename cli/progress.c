@@ -9,11 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24 };
+enum { BAR = 24, second_ms = 300 };
 static const double plain_every_s = 10, redraw_every_s = 0.1;
 
 /* A signal handler can reach nothing else. */
 static volatile sig_atomic_t stopped;
+static struct timespec first_time; /* the handler's alone */
 
 static struct Progress {
     bool silent, terminal, colour, drawn;
@@ -21,9 +22,17 @@ static struct Progress {
     struct sigaction before;
 } now;
 
-static void on_interrupt(int signal) {
-    (void)signal;
-    stopped = 1;
+/* Some senders (timeout) signal the process and its group: two signals for one wish. */
+static void on_interrupt(int number) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    if (!stopped) {
+        stopped = 1;
+        first_time = t;
+    } else if ((t.tv_sec - first_time.tv_sec) * 1000 + (t.tv_nsec - first_time.tv_nsec) / 1000000 >= second_ms) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
 }
 
 bool progress_stopped(void) {
@@ -36,7 +45,6 @@ void progress_start(Cli *c) {
     now.terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     now.colour = now.terminal && !(plain && *plain);
     struct sigaction a = {.sa_handler = on_interrupt};
-    a.sa_flags = (int)SA_RESETHAND; /* the second one meets the default: death */
     sigaction(SIGINT, NULL, &now.before);
     if (now.before.sa_handler != SIG_IGN) sigaction(SIGINT, &a, NULL);
 }

@@ -43,9 +43,14 @@ void text_free(Text *t) {
 }
 
 /* ---- JSON ---- */
-/* Length of the UTF-8 character at s, 0 where there is none: over-long forms, surrogates and what is past U+10FFFF are none. */
+/* Length of the UTF-8 character at s, 0 where there is none: over-long forms, surrogates and what is past U+10FFFF are
+ * none. */
 static int utf8_len(const unsigned char *s) {
-    const int n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
+    const int n = s[0] < 0x80                   ? 1
+                  : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+                  : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
+                  : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                                : 0;
     for (int i = 1; i < n; i++)
         if ((s[i] & 0xC0) != 0x80) return 0;
     if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF0 && s[1] < 0x90) ||
@@ -58,12 +63,18 @@ static void json_quote(Text *t, const char *s) {
     text_put(t, "\"", 1);
     for (const unsigned char *p = (const unsigned char *)s; *p;) {
         const int n = utf8_len(p);
-        if (*p == '"' || *p == '\\') text_fmt(t, "\\%c", *p);
-        else if (*p == '\n') text_put(t, "\\n", 2);
-        else if (*p == '\t') text_put(t, "\\t", 2);
-        else if (*p < 0x20 || *p == 0x7F) text_fmt(t, "\\u%04x", *p);
-        else if (n) text_put(t, (const char *)p, (size_t)n);
-        else text_put(t, "\xEF\xBF\xBD", 3); /* no UTF-8: U+FFFD */
+        if (*p == '"' || *p == '\\')
+            text_fmt(t, "\\%c", *p);
+        else if (*p == '\n')
+            text_put(t, "\\n", 2);
+        else if (*p == '\t')
+            text_put(t, "\\t", 2);
+        else if (*p < 0x20 || *p == 0x7F)
+            text_fmt(t, "\\u%04x", *p);
+        else if (n)
+            text_put(t, (const char *)p, (size_t)n);
+        else
+            text_put(t, "\xEF\xBF\xBD", 3); /* no UTF-8: U+FFFD */
         p += n ? n : 1;
     }
     text_put(t, "\"", 1);
@@ -100,8 +111,10 @@ void json_int(Text *t, const char *key, int64_t v) {
 
 void json_num(Text *t, const char *key, double v) {
     json_key(t, key);
-    if (isfinite(v)) text_fmt(t, "%.17g", v);
-    else text_put(t, "null", 4);
+    if (isfinite(v))
+        text_fmt(t, "%.17g", v);
+    else
+        text_put(t, "null", 4);
 }
 
 void json_bool(Text *t, const char *key, bool v) {

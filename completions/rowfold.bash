@@ -1,30 +1,50 @@
 # bash completion of rowfold
 _rowfold() {
-    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} subcommands="run plan emit tune devices explain check"
+    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words='' options=''
+    local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:avx512 preset:avx2 preset:neon"
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$subcommands --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune devices explain check help --help --version" -- "$word")
         return
     fi
     case $previous in
-    --type) mapfile -t COMPREPLY < <(compgen -W "f64 f32 f16 bf16 f8e4m3 f8e5m2" -- "$word") && return ;;
-    --order) mapfile -t COMPREPLY < <(compgen -W "plan fixed serial" -- "$word") && return ;;
-    --policy) mapfile -t COMPREPLY < <(compgen -W "prior service roofline random" -- "$word") && return ;;
-    --target) mapfile -t COMPREPLY < <(compgen -W "m1max h200 rtx4060 avx512 avx2 neon" -- "$word") && return ;;
-    --shape | --kernel | --device | --pin | --seed | --candidates | --seconds | --in | --out) return ;;
+    --type) words="f64 f32 f16 bf16 f8e4m3 f8e5m2" ;;
+    --policy) words="prior service roofline random" ;;
+    --device) words=$devices ;;
+    --isa) words="avx512 avx2 neon portable" ;;
+    --effort) words="estimate measure exhaustive" ;;
+    --fill) words="uniform normal wide cancel ties special" ;;
+    --output | -o | --header | --receipt | --out-dir)
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+        ;;
+    --in | --out | --shape | --const | --set | --seed | --pin | --plan | --open | --budget-candidates | --budget-seconds | --threads | --strided | --limit) return ;;
     esac
+    if [ -n "$words" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+        return
+    fi
     if [[ $word == -* ]]; then
-        local options="--help --json"
         case ${COMP_WORDS[1]} in
-        run) options+=" --shape --type --kernel --device --pin --policy --order --in --out --seed" ;;
-        plan | emit) options+=" --shape --type --kernel --device --target --pin --policy --order" ;;
-        tune) options+=" --shape --type --kernel --device --pin --policy --order --seed --candidates --seconds" ;;
+        run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --effort --budget-candidates --budget-seconds --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
+        plan) options="--shape --type --const --pin --plan --open --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
+        emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
+        tune) options="--shape --type --const --seed --pin --plan --open --policy --effort --budget-candidates --budget-seconds --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        devices) options="--isa --json --help" ;;
+        explain) options="--list --json --help" ;;
+        check) options="--type --const --json --help" ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
         return
     fi
     case ${COMP_WORDS[1]} in
-    run | plan | emit | tune | check) mapfile -t COMPREPLY < <(compgen -f -X '!*.row' -- "$word"; compgen -d -- "$word") ;;
+    run | plan | emit | tune | check)
+        mapfile -t COMPREPLY < <(
+            compgen -f -X '!*.row' -- "$word"
+            compgen -d -- "$word"
+        )
+        ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune devices explain check" -- "$word") ;;
     esac
 }
 complete -o filenames -F _rowfold rowfold

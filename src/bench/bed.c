@@ -107,7 +107,7 @@ OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
         loops |= p->val[i].op == OP_RED && p->val[i].over != (p->val[p->val[i].a[0]].axes & ~p->row_axes);
     int64_t serial = loops ? longest : ceil_div(longest, lanes) + plan->V * plan->flight;
     return (OracleOptions){
-        .serial = serial, .joins = joins, .stat = (Stat)plan->stat, .native_math = !pb->caps.poly_math};
+        .serial = serial, .joins = joins, .stat = (Stat)plan->stat, .reciprocal = plan->div == DIV_RECIPROCAL, .native_math = !pb->caps.poly_math};
 }
 
 /* Inputs that a call overwrites are put back, outputs poisoned. */
@@ -127,7 +127,7 @@ static Err reset(Cx *cx, Bed *b, bool poison) {
 
 static bool covers(const OracleOptions *wide, const OracleOptions *o) {
     return wide->stat == o->stat && wide->serial >= o->serial && wide->joins >= o->joins &&
-           wide->native_math == o->native_math;
+           wide->reciprocal >= o->reciprocal && wide->native_math == o->native_math;
 }
 
 Err bed_check(Cx *cx, Bed *b, Module *m, const OracleOptions *o, int threads, Verdict *v) {

@@ -46,5 +46,4 @@ void made_free(Made *m);
 const char *receipt_make(Cx *cx, const Request *q, const Made *m); /* canonical JSON: sorted keys, compact, 17 digits */
 const char *trials_json(Cx *cx, const Made *m);                    /* every candidate and its fate */
 const char *verdict_json(Cx *cx, const Prog *p, const Verdict *v);
-#define ROWFOLD_VERSION_TEXT "0.1.0"
 #endif

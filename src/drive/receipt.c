@@ -132,7 +132,7 @@ const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
     json_object_set_new(o, "device", json_pack("{s:o,s:o}", "identity", text(q->identity), "caps", text(caps.s)));
     json_object_set_new(o, "plan", plan_of(cx, &m->kern->plan));
     json_object_set_new(o, "kern_sha256", sha(kern.s));
-    json_object_set_new(o, "source_sha256", sha(m->unit.text));
+    json_object_set_new(o, "source_sha256", sha(m->unit.text ? m->unit.text : ""));
     json_object_set_new(o, "demand", raw(&demand));
     json_object_set_new(o, "policy",
                         json_pack("{s:s,s:o}", "name", m->search.policy->name, "score", score_of(cx, &m->score)));

@@ -180,8 +180,8 @@ static const char *join_name(Op op) {
 
 static void join(Emit *e, int i) {
     const Ins *in = at(e, i);
-    const char *x[64];
     int R = e->R, pad = 1;
+    const char **x = NEWN(e->cx->a, const char *, R);
     while (pad < R) pad *= 2;
     line(e, "%s v%d;", scalar_type(in->ty), i);
     line(e, "{");

@@ -185,18 +185,71 @@ static void f_fma(Pre *p, Buf *b, const Name *n) {
         lanes(p, b, n, 3);
 }
 
-/* f64 special functions are the C library's; f32 ones were expanded in the kern */
+/* c where x is past it, else x, a NaN too: what VMAXPS and VMINPS do with x as their second operand (Intel SDM) */
+static void f_clamp(Pre *p, Buf *b, const Name *n) {
+    bool most = str_eq(n->family, "atmost");
+    if (!n->vector)
+        binary(b, n, most ? "x > y ? y : x" : "x < y ? y : x");
+    else if (p->wide && n->ty == TY_F32)
+        buf_fmt(b,
+                "#ifdef __clang__\nstatic inline vf32 %s(vf32 x, vf32 y) { return __builtin_ia32_%sps512(y, x, 4); "
+                "}\n#else\n"
+                "static inline vf32 %s(vf32 x, vf32 y) { return __builtin_ia32_%sps512_mask(y, x, y, (unsigned "
+                "short)-1, 4); }\n#endif\n",
+                n->all, most ? "min" : "max", n->all, most ? "min" : "max");
+    else if (p->ymm && n->ty == TY_F32)
+        buf_fmt(b, "static inline vf32 %s(vf32 x, vf32 y) { return __builtin_ia32_%sps256(y, x); }\n", n->all,
+                most ? "min" : "max");
+    else
+        vbinary(b, n,
+                arena_printf(p->a, "sel_v%s(%s_v%s(x, y), y, x)", ty_text(n->ty), most ? "gt" : "lt", ty_text(n->ty)));
+}
+
+/* x 2^y, rounded once: through f64, whose range holds the product, or by VSCALEFPS */
+static void f_ldexp(Pre *p, Buf *b, const Name *n) {
+    if (!n->vector && n->ty == TY_F32)
+        buf_fmt(b,
+                "static inline f32 %s(f32 x, f32 y) {\n    if (y != y) return y;\n    i64 u = 1023 + (i64)(y > 400 ? "
+                "400 : y < -400 ? -400 : y);\n    f64 s;\n"
+                "    u <<= 52;\n    __builtin_memcpy(&s, &u, 8);\n    return (f32)((f64)x * s);\n}\n",
+                n->all);
+    else if (!n->vector)
+        binary(b, n, "x * __builtin_exp2(y)");
+    else if (p->wide && n->ty == TY_F32)
+        buf_fmt(b,
+                "static inline vf32 %s(vf32 x, vf32 y) { return __builtin_ia32_scalefps512_mask(x, y, x, (unsigned "
+                "short)-1, 4); }\n",
+                n->all);
+    else if (n->ty == TY_F32)
+        buf_fmt(b,
+                "static inline vf32 %s(vf32 x, vf32 y) {\n    vf32 z = atmost_vf32(atleast_vf32(y, bc_vf32(-400)), "
+                "bc_vf32(400)), m = z + bc_vf32(0x1.8p23f);\n"
+                "    vi64 u = __builtin_convertvector((vi32)m - 0x4b400000 + 1023, vi64) << 52;\n"
+                "    return sel_vf32(ne_vf32(y, y), y, __builtin_convertvector(__builtin_convertvector(x, vf64) * "
+                "(vf64)u, vf32));\n}\n",
+                n->all);
+    else
+        lanes(p, b, n, 2);
+}
+
+/* f64 special functions are the C library's; f32 ones were expanded in the kern. Under a name of their own, so that no
+ * compiler works one out itself: gcc's value of exp(0.1) is correctly rounded, the library's need not be. */
 static void f_libm(Pre *p, Buf *b, const Name *n) {
-    if (n->vector)
-        lanes(p, b, n, str_eq(n->family, "pow") ? 2 : 1);
-    else if (str_eq(n->family, "pow"))
-        binary(b, n, "__builtin_pow(x, y)");
-    else if (str_eq(n->family, "sigmoid"))
-        unary(b, n, "1 / (1 + __builtin_exp(-x))");
-    else if (str_eq(n->family, "rsqrt"))
+    bool pow = str_eq(n->family, "pow"), root = str_eq(n->family, "rsqrt"), sigmoid = str_eq(n->family, "sigmoid");
+    if (n->vector) {
+        lanes(p, b, n, pow ? 2 : 1);
+        return;
+    }
+    const char *call = sigmoid ? "exp" : n->family;
+    if (!root)
+        buf_fmt(b, "extern f64 c_%s(f64%s) __asm__(SYMBOL(__USER_LABEL_PREFIX__) \"%s\");\n", n->all,
+                pow ? ", f64" : "", call);
+    if (pow)
+        binary(b, n, arena_printf(p->a, "c_%s(x, y)", n->all));
+    else if (root)
         unary(b, n, "1 / __builtin_sqrt(x)");
     else
-        unary(b, n, arena_printf(p->a, "__builtin_%s(x)", n->family));
+        unary(b, n, arena_printf(p->a, sigmoid ? "1 / (1 + c_%s(-x))" : "c_%s(x)", n->all));
 }
 
 /* ---- comparison and choice ---- */
@@ -631,17 +684,20 @@ typedef struct Family {
     bool pair; /* name_to_type (joins) */
 } Family;
 static const Family families[] = {
-    {"div", f_div, 0},    {"mod", f_mod, 0},     {"neg", f_neg, 0},       {"abs", f_abs, 0},   {"min", f_minmax, 0},
-    {"max", f_minmax, 0}, {"floor", f_round, 0}, {"round", f_round, 0},   {"sqrt", f_sqrt, 0}, {"fma", f_fma, 0},
-    {"rsqrt", f_libm, 0}, {"exp", f_libm, 0},    {"exp2", f_libm, 0},     {"log", f_libm, 0},  {"log2", f_libm, 0},
-    {"tanh", f_libm, 0},  {"erf", f_libm, 0},    {"sigmoid", f_libm, 0},  {"pow", f_libm, 0},  {"lt", f_cmp, 0},
-    {"le", f_cmp, 0},     {"gt", f_cmp, 0},      {"ge", f_cmp, 0},        {"eq", f_cmp, 0},    {"ne", f_cmp, 0},
-    {"not", f_not, 0},    {"sel", f_sel, 0},     {"shl", f_shift, 0},     {"shr", f_shift, 0}, {"bits", f_bits, 0},
-    {"nar", f_nar, 0},    {"wid", f_wid, 0},     {"odd", f_odd, 0},       {"cast", f_cast, 0}, {"up", f_up, 0},
-    {"dn", f_dn, 0},      {"lds", f_load, 0},    {"ld", f_load, 0},       {"ldn", f_load, 0},  {"ldg", f_load, 0},
-    {"gat", f_load, 0},   {"sts", f_store, 0},   {"st", f_store, 0},      {"stx", f_store, 0}, {"stn", f_store, 0},
-    {"stg", f_store, 0},  {"sct", f_store, 0},   {"bc", f_bc, 0},         {"elem", f_elem, 0}, {"pre", f_pre, 0},
-    {"hj", f_hj, 1},      {"beats", f_beats, 1}, {"better", f_better, 1},
+    {"div", f_div, 0},     {"mod", f_mod, 0},      {"neg", f_neg, 0},      {"abs", f_abs, 0},
+    {"min", f_minmax, 0},  {"max", f_minmax, 0},   {"floor", f_round, 0},  {"round", f_round, 0},
+    {"sqrt", f_sqrt, 0},   {"fma", f_fma, 0},      {"rsqrt", f_libm, 0},   {"exp", f_libm, 0},
+    {"exp2", f_libm, 0},   {"log", f_libm, 0},     {"log2", f_libm, 0},    {"tanh", f_libm, 0},
+    {"erf", f_libm, 0},    {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},     {"lt", f_cmp, 0},
+    {"le", f_cmp, 0},      {"gt", f_cmp, 0},       {"ge", f_cmp, 0},       {"eq", f_cmp, 0},
+    {"ne", f_cmp, 0},      {"not", f_not, 0},      {"sel", f_sel, 0},      {"shl", f_shift, 0},
+    {"shr", f_shift, 0},   {"bits", f_bits, 0},    {"nar", f_nar, 0},      {"wid", f_wid, 0},
+    {"odd", f_odd, 0},     {"cast", f_cast, 0},    {"up", f_up, 0},        {"dn", f_dn, 0},
+    {"lds", f_load, 0},    {"ld", f_load, 0},      {"ldn", f_load, 0},     {"ldg", f_load, 0},
+    {"gat", f_load, 0},    {"sts", f_store, 0},    {"st", f_store, 0},     {"stx", f_store, 0},
+    {"stn", f_store, 0},   {"stg", f_store, 0},    {"sct", f_store, 0},    {"bc", f_bc, 0},
+    {"elem", f_elem, 0},   {"pre", f_pre, 0},      {"atmost", f_clamp, 0}, {"atleast", f_clamp, 0},
+    {"ldexp", f_ldexp, 0}, {"hj", f_hj, 1},        {"beats", f_beats, 1},  {"better", f_better, 1},
 };
 
 static bool type_of(const char *s, Name *n) {
@@ -701,7 +757,8 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
                  "f32; typedef double f64; typedef int b1;\n"
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
                  "unsigned int u32; typedef unsigned long long u64;\n"
-                 "typedef union { void *p; i64 i; f64 d; } slot;\n");
+                 "typedef union { void *p; i64 i; f64 d; } slot;\n"
+                 "#define SYMBOL_(x) #x\n#define SYMBOL(x) SYMBOL_(x)\n");
     static const Ty compute[] = {TY_F32, TY_F64, TY_I32, TY_I64, TY_U32, TY_U64};
     for (int i = 0; i < COUNT(compute); i++)
         buf_fmt(out, "typedef %s v%s __attribute__((vector_size(%d)));\n", ty_text(compute[i]), ty_text(compute[i]),

@@ -9,7 +9,8 @@
  * A sweep goes over the mapped elements of a domain in steps: a step is `flight` consecutive chunks, a chunk is W*V
  * elements, lane w owning e = (chunk*W + w)*V + v. Within a step every instruction is done for all of the lane's active
  * elements, in order of chunk then v, before the next instruction. Elements past the end are not active: they are not
- * loaded, stored or folded. Lanes meet only in JOIN. */
+ * loaded, stored or folded. PACK values are made by every lane in every step, with or without active elements. A value
+ * made in a sweep is gone after it, one made in a loop after the round. Lanes meet only in JOIN. */
 #ifndef ROWFOLD_KERN_H
 #define ROWFOLD_KERN_H
 
@@ -160,10 +161,11 @@ Err kern_verify(Cx *cx, const Kern *k); /* stops at the first broken rule */
 typedef struct KernRun {
     int64_t loads, stores; /* global, elements */
 } KernRun;
-struct Args;
 /* Runs rows [0, rows) exactly as the kern says, on slots (see Abi). Memory of tensor parameter p spans [lo[p], hi[p])
- * bytes: any access outside is reported (kern.out_of_bounds), as are reads of unwritten slots (kern.unwritten), and
- * joins not reached by all lanes. */
+ * bytes: any access outside is reported (kern.out_of_bounds), as are reads of unwritten slots, cells and row values
+ * (kern.unwritten), and elements of outputs that two lanes or rows touch, one writing, unless a join stands between a
+ * read and the later write (kern.race). That all lanes reach a join, and that no two use one stripe slot, needs no
+ * check: joins stand in blocks, and slots follow from elements. `k` must have passed kern_verify. */
 Err kern_run(Cx *cx, const Kern *k, const Slot *slots, int64_t rows, const void *const *lo, const void *const *hi,
              KernRun *run);
 /* live_values: an element's value counts for every element of a step, constants not at all. */

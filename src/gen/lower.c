@@ -424,6 +424,16 @@ static void lower_sink(Low *l, const Sink *s, Home *h) {
     }
 }
 
+/* The value that a sink's sweep computes. */
+static int sink_needs(const Low *l, const Sink *s) {
+    bool second;
+    const Pair *pr = s->kind == SINK_RED ? pair_with(l, s->at, &second) : NULL;
+    return pr                    ? pr->x
+           : s->kind == SINK_OUT ? l->p->out[s->at].val
+           : s->kind == SINK_RED ? l->p->val[s->at].a[0]
+                                 : s->at;
+}
+
 /* All sinks of one phase and one set of serial axes: [i, j) of the schedule. */
 static void lower_group(Low *l, int i, int j, Home *home) {
     const Sched *sc = l->sc;
@@ -453,8 +463,12 @@ static void lower_group(Low *l, int i, int j, Home *home) {
             int n = low_begin(l, NODE_BLOCK, -1, NULL);
             for (int q = w; q < end; q++)
                 if (sc->sink[q].kind == SINK_RED) red_before_sweep(l, &sc->sink[q], &home[q]);
+            int before = l->k->node[n].i0, tick = l->tick;
+            for (int q = w; q < end && sc->domain[domain].mapped; q++)
+                low_hoist(l, sink_needs(l, &sc->sink[q]), domain);
             low_end(l, n);
             n = low_begin(l, sc->domain[domain].mapped ? NODE_SWEEP : NODE_BLOCK, domain, NULL);
+            l->b.memo0 = before, l->tick = tick; /* what the block made is in scope */
             for (int q = w; q < end; q++) lower_sink(l, &sc->sink[q], &home[q]);
             low_end(l, n);
             w = end;
@@ -521,7 +535,8 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     *l = (Low){.cx = cx, .pb = pb, .p = p, .s = &pb->shape, .plan = plan, .sc = sc, .k = k, .b = {.cx = cx, .k = k}};
     l->domain = l->serial_index = l->parent = l->tail = l->sweep_node = -1;
     int n = p->nvals + 1;
-    l->memo = NEWN(cx->a, int, n), l->stamp = NEWN(cx->a, int, n), l->cand_of = NEWN(cx->a, int, n);
+    l->memo = NEWN(cx->a, int, n), l->stamp = NEWN(cx->a, int, n), l->hoisted = NEWN(cx->a, int, n),
+    l->cand_of = NEWN(cx->a, int, n);
     l->red_now = NEWN(cx->a, int, n), l->red_array = NEWN(cx->a, int, n), l->red_stripe = NEWN(cx->a, int, n);
     for (int i = 0; i < n; i++) l->red_now[i] = l->red_array[i] = l->red_stripe[i] = -1;
     for (int i = 0; i < MAX_PARAMS; i++) l->written[i] = -1;

@@ -26,6 +26,7 @@ typedef struct Low {
     uint32_t serial;         /* serial axes of the enclosing loop */
     int serial_index;        /* K_SERIAL of it, -1 */
     int outer;               /* phase */
+    int *hoisted;
     int *memo, *stamp, tick; /* values already made in this node */
     /* results of reductions, by value */
     int *red_now;    /* instruction where it is in scope, -1 */
@@ -42,7 +43,10 @@ typedef struct Low {
     Err err;
 } Low;
 
+/* No call makes more than one of its operands: C leaves the order of arguments open, and the kern must not depend on the compiler. */
 /* lowval.c: values and addresses where we stand */
+/* In the block before a sweep over `domain`: makes what `val` needs there that is the same for all elements, once instead of at every step. */
+void low_hoist(Low *l, int val, int domain);
 int low_val(Low *l, int val);                /* the instruction that has it */
 void low_store(Low *l, int param, int x);    /* stores x to the in-place elements of an output */
 int low_coord(Low *l, int axis);             /* i64 coordinate */

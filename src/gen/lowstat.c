@@ -53,7 +53,8 @@ static int pack_fold(Low *l, Op op, int x, double identity) {
 
 /* m, or 0 where m is -inf: no element yet, or only -inf ones; exp(x - 0) is then 0 as it must be. */
 static int finite_max(Low *l, int m) {
-    return kb_op(&l->b, OP_WHERE, op2(l, OP_EQ, m, fconst(l, m, -INFINITY)), fconst(l, m, 0), m);
+    int none = op2(l, OP_EQ, m, fconst(l, m, -INFINITY));
+    return kb_op(&l->b, OP_WHERE, none, fconst(l, m, 0), m);
 }
 
 static int active(Low *l, Ty ty) {
@@ -76,7 +77,7 @@ void pair_before(Low *l, const Pair *pr, PairCells *c) {
     int k = low_val(l, pr->x);
     l->at_first = false;
     l->tick++;
-    int finite = op2(l, OP_LT, kb_op(&l->b, OP_ABS, k, -1, -1), fconst(l, k, INFINITY));
+    int size = kb_op(&l->b, OP_ABS, k, -1, -1), finite = op2(l, OP_LT, size, fconst(l, k, INFINITY));
     c->shift = kb_op(&l->b, OP_WHERE, finite, k, fconst(l, k, 0)); /* a shift of inf or NaN would spoil finite sums */
 }
 
@@ -87,7 +88,7 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
         int m = finite_max(l, m1);
         int e = exp_of(l, op2(l, OP_SUB, x, m));
         int scale = exp_of(l, op2(l, OP_SUB, m0, m));
-        int s = kb_op(&l->b, OP_FMA, cell_get(l, c->cell[1], RANK_PACK), scale, pack_fold(l, OP_ADD, e, 0));
+        int s0 = cell_get(l, c->cell[1], RANK_PACK), s = kb_op(&l->b, OP_FMA, s0, scale, pack_fold(l, OP_ADD, e, 0));
         cell_set(l, c->cell[0], m1);
         cell_set(l, c->cell[1], s);
     } else if (pr->stat == STAT_SHIFTED) {
@@ -103,7 +104,7 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
         int mean0 = cell_get(l, c->cell[2], RANK_PACK), m20 = cell_get(l, c->cell[3], RANK_PACK);
         int n1 = op2(l, OP_ADD, n0, n), share = op2(l, OP_DIV, n, op2(l, OP_MAX, n1, one));
         int delta = op2(l, OP_SUB, mean, mean0);
-        int cross = op2(l, OP_MUL, op2(l, OP_MUL, delta, delta), op2(l, OP_MUL, n0, share));
+        int square = op2(l, OP_MUL, delta, delta), cross = op2(l, OP_MUL, square, op2(l, OP_MUL, n0, share));
         cell_set(l, c->cell[0], op2(l, OP_ADD, sum0, sum));
         cell_set(l, c->cell[1], n1);
         cell_set(l, c->cell[2], kb_op(&l->b, OP_FMA, delta, share, mean0));
@@ -116,15 +117,18 @@ void pair_after(Low *l, const Pair *pr, PairCells *c) {
     int *first = &l->red_now[pr->first], *second = &l->red_now[pr->second];
     if (pr->stat == STAT_ONLINE) {
         int ml = cell_get(l, c->cell[0], RANK_LANE), m = low_join(l, OP_MAX, ml), inf = fconst(l, m, INFINITY);
-        int s = op2(l, OP_MUL, cell_get(l, c->cell[1], RANK_LANE), exp_of(l, op2(l, OP_SUB, ml, finite_max(l, m))));
+        int sl = cell_get(l, c->cell[1], RANK_LANE);
+        int s = op2(l, OP_MUL, sl, exp_of(l, op2(l, OP_SUB, ml, finite_max(l, m))));
         s = low_join(l, OP_ADD, s);
         /* where two sweeps would have met inf - inf: NaN, unless the program guards it as logsumexp does */
         const Val *f = &l->p->val[l->p->val[pr->second].a[0]];
         bool guarded = l->p->val[f->a[0]].a[1] != pr->first;
         if (guarded)
             s = kb_op(&l->b, OP_WHERE, op2(l, OP_EQ, m, inf), inf, s);
-        else
-            s = kb_op(&l->b, OP_WHERE, op2(l, OP_EQ, m, fconst(l, m, -INFINITY)), fconst(l, m, NAN), s);
+        else {
+            int none = op2(l, OP_EQ, m, fconst(l, m, -INFINITY));
+            s = kb_op(&l->b, OP_WHERE, none, fconst(l, m, NAN), s);
+        }
         *first = m;
         *second = s;
         return;
@@ -135,13 +139,14 @@ void pair_after(Low *l, const Pair *pr, PairCells *c) {
             dd = low_join(l, OP_ADD, low_merge(l, c->cell[1], OP_ADD));
         int lost = op2(l, OP_DIV, op2(l, OP_MUL, d, d), n);
         *first = kb_op(&l->b, OP_FMA, n, c->shift, d);
-        *second = op2(l, OP_MAX, op2(l, OP_SUB, dd, lost), fconst(l, d, 0));
+        int left = op2(l, OP_SUB, dd, lost);
+        *second = op2(l, OP_MAX, left, fconst(l, d, 0));
         return;
     }
     int sum = low_join(l, OP_ADD, cell_get(l, c->cell[0], RANK_LANE)), mean = op2(l, OP_DIV, sum, n);
     int d = op2(l, OP_SUB, cell_get(l, c->cell[2], RANK_LANE), mean);
-    int m2 = kb_op(&l->b, OP_FMA, op2(l, OP_MUL, d, d), cell_get(l, c->cell[1], RANK_LANE),
-                   cell_get(l, c->cell[3], RANK_LANE));
+    int square = op2(l, OP_MUL, d, d), count = cell_get(l, c->cell[1], RANK_LANE);
+    int m2 = kb_op(&l->b, OP_FMA, square, count, cell_get(l, c->cell[3], RANK_LANE));
     *first = sum;
     *second = low_join(l, OP_ADD, m2);
 }

@@ -177,8 +177,10 @@ static Addr address(Low *l, int param) {
     }
     a.index = a.base;
     for (int d = 0; d < p->rank; d++)
-        if (!is_row(l, p->axis[d]) && mapped >> p->axis[d] & 1)
-            a.index = add64(l, a.index, mul64(l, low_coord(l, p->axis[d]), stride_of(l, param, d)));
+        if (!is_row(l, p->axis[d]) && mapped >> p->axis[d] & 1) {
+            int c = low_coord(l, p->axis[d]);
+            a.index = add64(l, a.index, mul64(l, c, stride_of(l, param, d)));
+        }
     return a;
 }
 
@@ -230,7 +232,8 @@ static int gather(Low *l, const Val *v) {
                                                  .param = -1,
                                                  .imm = l->k->abi.row[axis]})
                                   : c64(l, l->s->n[axis]);
-        int in = kb_op(&l->b, OP_AND, kb_op(&l->b, OP_GE, x, c64(l, 0), -1), kb_op(&l->b, OP_LT, x, ext, -1), -1);
+        int from = kb_op(&l->b, OP_GE, x, c64(l, 0), -1), to = kb_op(&l->b, OP_LT, x, ext, -1);
+        int in = kb_op(&l->b, OP_AND, from, to, -1);
         guard = guard < 0 ? in : kb_op(&l->b, OP_AND, guard, in, -1);
     }
     Ty ty = ty_compute(p->ty);
@@ -277,6 +280,29 @@ static int reduction(Low *l, int v) {
                         .imm = l->red_array[v]});
 }
 
+/* x / u as (x p) (1 / m), p a power of two and m = u p: m lies in [0.5, 4), or is a subnormal u times 2^126, so neither
+ * factor leaves the range before the quotient does. 0, inf and NaN keep p = 1, and 1 / m gives what x / u would. */
+typedef struct Recip {
+    int p, r;
+} Recip;
+
+static Recip reciprocal(Low *l, int u) {
+    Kb *b = &l->b;
+    int zero = kb_const_f(b, TY_F32, 0), one = kb_const_f(b, TY_F32, 1), inf = kb_const_f(b, TY_F32, INFINITY);
+    int size = kb_op(b, OP_ABS, u, -1, -1), some = kb_op(b, OP_GT, size, zero, -1),
+        finite = kb_op(b, OP_LT, size, inf, -1);
+    int number = kb_op(b, OP_AND, some, finite, -1), places = kb_const_i(b, TY_I32, 23);
+    int field = kb_op(b, OP_SHR, kb_bits(b, TY_I32, size), places, -1),
+        most = kb_op(b, OP_MIN, field, kb_const_i(b, TY_I32, 252), -1);
+    int biased = kb_op(b, OP_SUB, kb_const_i(b, TY_I32, 253), most, -1);
+    int power = kb_bits(b, TY_F32, kb_op(b, OP_SHL, biased, places, -1)), p = kb_op(b, OP_WHERE, number, power, one);
+    return (Recip){p, kb_op(b, OP_DIV, one, kb_op(b, OP_MUL, u, p, -1), -1)};
+}
+
+static bool by_reciprocal(const Low *l, const Val *v) {
+    return v->op == OP_DIV && v->ty == TY_F32 && l->plan->div == DIV_RECIPROCAL && l->p->val[v->a[1]].op != OP_CONST;
+}
+
 static int compute(Low *l, int val) {
     const Val *v = &l->p->val[val];
     int x[3] = {-1, -1, -1};
@@ -297,6 +323,10 @@ static int compute(Low *l, int val) {
     default: break;
     }
     for (int i = 0; i < op_info(v->op)->arity; i++) x[i] = low_val(l, v->a[i]);
+    if (by_reciprocal(l, v) && rank_of(l, x[0]) == RANK_ELEM && rank_of(l, x[1]) == RANK_ROW) {
+        Recip q = reciprocal(l, x[1]);
+        return kb_op(&l->b, OP_MUL, kb_op(&l->b, OP_MUL, x[0], q.p, -1), q.r, -1);
+    }
     if (v->op == OP_CAST) return kb_cast(&l->b, v->to, x[0]);
     if (v->op == OP_BITS) return kb_bits(&l->b, v->to, x[0]);
     if (l->k->poly && v->ty == TY_F32 && op_info(v->op)->cost == COST_SPECIAL)
@@ -346,13 +376,30 @@ static int held(Low *l, int val, int c) {
     return x;
 }
 
+static bool keeps(const Low *l, int c, int domain) {
+    return c >= 0 && l->sc->cand[c].domain == domain && hold_keeps(l->hold[c]);
+}
+
+void low_hoist(Low *l, int val, int domain) {
+    const Val *v = &l->p->val[val];
+    int c = l->cand_of[val], dep[MAX_DEPS];
+    if (l->stamp[val] == l->tick || l->hoisted[val] == l->tick || v->op == OP_CONST || v->op == OP_SCALAR) return;
+    l->hoisted[val] = l->tick;
+    if (keeps(l, c, domain) && l->filled[c] >= 0) return; /* comes from its home */
+    if (!(v->axes & l->k->domain[domain].mapped)) {
+        low_val(l, val);
+        return;
+    }
+    if (v->op == OP_RED) return;
+    for (int n = val_deps(l->p, v, dep), i = 0; i < n; i++) low_hoist(l, dep[i], domain);
+    if (by_reciprocal(l, v) && !(l->p->val[v->a[1]].axes & l->k->domain[domain].mapped))
+        reciprocal(l, low_val(l, v->a[1]));
+}
+
 int low_val(Low *l, int val) {
     if (l->stamp[val] == l->tick) return l->memo[val];
     int c = l->cand_of[val];
-    bool keep = c >= 0 && l->domain >= 0 && l->domain == l->sc->cand[c].domain && !l->at_first &&
-                (l->hold[c] == HOLD_REGISTER || l->hold[c] == HOLD_REGISTER32 || l->hold[c] == HOLD_SHARED ||
-                 l->hold[c] == HOLD_OUTPUT);
-    int x = keep ? held(l, val, c) : compute(l, val);
+    int x = l->domain >= 0 && !l->at_first && keeps(l, c, l->domain) ? held(l, val, c) : compute(l, val);
     const Val *v = &l->p->val[val];
     if (v->name && !l->k->ins[x].note) l->k->ins[x].note = v->name;
     l->stamp[val] = l->tick;

@@ -33,12 +33,10 @@
 #define FLOAT(i) kb_bits(b, TY_F32, (i))
 
 static int at_most(Kb *b, int x, double most) {
-    int c = F(most), over = LT(c, x);
-    return WHERE(over, c, x);
+    return kb_op(b, OP_ATMOST, x, F(most), -1);
 }
 static int at_least(Kb *b, int x, double least) {
-    int c = F(least), under = LT(x, c);
-    return WHERE(under, c, x);
+    return kb_op(b, OP_ATLEAST, x, F(least), -1);
 }
 
 /* y where x > c; z where it is not or is a NaN. */
@@ -62,27 +60,12 @@ static int poly(Kb *b, int x, const float *c, int n) {
 #define POLY(x, c) poly(b, (x), (c), COUNT(c))
 
 /* ---- exponentials: e^x = 2^n e^r and 2^x = 2^n 2^r, r within ln 2 / 2 or 1/2 of zero ----
- * Adding `magic` to a small x rounds it to an integer n that stands in the low bits of the sum, here on top of twice
- * the exponent's bias. Its two halves, shifted up by 23, are powers of two: where 2^n is a subnormal or too large,
- * 2^(n/2) is an ordinary number, and the product is rounded once, in the last multiplication. Overflow and gradual
- * underflow come by themselves. The least n, -254, makes both halves 0: an argument that far down, as of a masked
- * place, makes no tiny product, which some processors are slow at. */
-static const double magic = 0x1.8p23 + 254;
-static const double least_n = -254, ln2 = 0x1.62e42fefa39efp-1;
-
-static int power_of_two(Kb *b, int i) {
-    return FLOAT(kb_op(b, OP_SHL, i, INT(23), -1));
-}
-
-static int scaled(Kb *b, int p, int t) {
-    int i = BITS(t), h = kb_op(b, OP_SHR, i, INT(1), -1), g = SUB(i, h);
-    p = MUL(p, power_of_two(b, h));
-    return MUL(p, power_of_two(b, g));
-}
+ * Adding `magic` to a small x rounds it to an integer n; the product is rounded once, in LDEXP, so overflow and gradual
+ * underflow come by themselves. The least n, -254, gives 0 whatever p is. */
+static const double magic = 0x1.8p23, least_n = -254, ln2 = 0x1.62e42fefa39efp-1;
 
 /* Where p 2^n is an ordinary number, n is added to its exponent. Bits of the bias from 512 on are shifted out. A NaN
  * may come out as a number. */
-static const double near_magic = 0x1.8p23;
 static int scaled_near(Kb *b, int p, int t) {
     int from = BITS(t), by = kb_op(b, OP_SHL, from, INT(23), -1), i = BITS(p);
     return FLOAT(ADD(i, by));
@@ -92,11 +75,11 @@ static int scaled_near(Kb *b, int p, int t) {
 static int exp_within(Kb *b, int x, bool near) {
     static const float c[] = {1, 1, 0x1.fffffcp-2, 0x1.555494p-3, 0x1.5558bep-5, 0x1.123856p-7, 0x1.6a3d02p-10};
     static const double hi = 0x1.62e4p-1, lo = 0x1.7f7d1cp-20; /* ln 2 = hi + lo; hi has 16 bits, so n hi is exact */
-    int shift = F(near ? near_magic : magic), t = FMA(x, F(1 / ln2), shift), n = SUB(t, shift);
+    int shift = F(magic), t = FMA(x, F(1 / ln2), shift), n = SUB(t, shift);
     int r = FMA(n, F(-hi), x);
     r = FMA(n, F(-lo), r);
     int p = POLY(r, c);
-    return near ? scaled_near(b, p, t) : scaled(b, p, t);
+    return near ? scaled_near(b, p, t) : kb_op(b, OP_LDEXP, p, n, -1);
 }
 
 /* 2^(x + lo) for x in [-254, 129]; lo small beside it, or -1 */
@@ -105,7 +88,8 @@ static int exp2_within(Kb *b, int x, int lo) {
         1, 0x1.62e43p-1, 0x1.ebfbdcp-3, 0x1.c6af7cp-5, 0x1.3b2dep-7, 0x1.5f083p-10, 0x1.416b58p-13};
     int shift = F(magic), t = ADD(x, shift), n = SUB(t, shift), r = SUB(x, n);
     if (lo >= 0) r = ADD(r, lo);
-    return scaled(b, POLY(r, c), t);
+    int p = POLY(r, c);
+    return kb_op(b, OP_LDEXP, p, n, -1);
 }
 
 static int expand_exp(Kb *b, int x) {

@@ -271,6 +271,9 @@ static Num op_f32(Op op, float x, float y, float z) {
     case OP_ROUND: return of_f(nearbyintf(x));
     case OP_SQRT: return of_f(sqrtf(x));
     case OP_FMA: return of_f(fmaf(x, y, z));
+    case OP_ATMOST: return of_f(x > y ? y : x);
+    case OP_ATLEAST: return of_f(x < y ? y : x);
+    case OP_LDEXP: return of_f((float)((double)x * ldexp(1, isnan(y) ? 0 : (int)fmaxf(fminf(y, 400), -400)) + (isnan(y) ? (double)y : 0)));
     default: return of_f(NAN);
     }
 }

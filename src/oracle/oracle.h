@@ -26,6 +26,7 @@ typedef struct OracleOptions {
     int64_t serial;   /* longest chain of additions that one lane does; 0: unknown, so the whole row */
     int joins;        /* levels of the tree above the lanes */
     Stat stat;        /* how paired statistics are taken */
+    bool reciprocal;  /* f32 divisions by a row's own value may multiply by its reciprocal: 2 ulp */
     bool native_math; /* the device's own functions: 4 ulp, and 2 for divisions and roots of f32 */
 } OracleOptions;
 

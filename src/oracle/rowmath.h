@@ -182,8 +182,8 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
             const NAME(Ends) ends[3] = {{x, a0_positive && x - ex < 0 ? 0 : x - ex, x + ex, ex},                    \
                                         {y, y - ey, y + ey, ey},                                                    \
                                         {z, z - ez, z + ez, ez}};                                                   \
-            const REAL g = (REAL)(bound);                                                                           \
-            (void)ends, (void)ey, (void)ez;                                                                         \
+            const REAL g = ex + ey + ez < INF ? (REAL)(bound) : (REAL)INF;                                          \
+            (void)ends;                                                                                             \
             /* a correctly rounded operation on exact operands is exact where the result is a number of the type */ \
             if (ulp == 0.5 && g == 0 && NAME(fits_f32)(l, v[i]) && ex == 0)                                         \
                 e[i] = 0;                                                                                           \
@@ -210,9 +210,9 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
         RULE(OP_EXP2, NAME(err_exp)(op, ends[0], v[i], (REAL)0.693148))
         /* slopes: tanh' = 1 - tanh^2 and |tanh''| <= 0.77; erf' <= 1.1284; sigmoid' = s (1 - s), which grows by at most
          * e^t over t */
-        RULE(OP_TANH, ex < INF ? fmin(fmin(ex, (REAL)2), ex * (1 - v[i] * v[i]) + (REAL)0.4 * ex * ex) : (REAL)INF)
-        RULE(OP_ERF, ex < INF ? fmin((REAL)1.1284 * ex, (REAL)2) : (REAL)INF)
-        RULE(OP_SIGMOID, ex < 1 ? v[i] * (1 - v[i]) * (ex + (REAL)ex * ex) : ex < INF ? 1 : (REAL)INF)
+        RULE(OP_TANH, fmin(fmin(ex, (REAL)2), ex * (1 - v[i] * v[i]) + (REAL)0.4 * ex * ex))
+        RULE(OP_ERF, fmin((REAL)1.1284 * ex, (REAL)2))
+        RULE(OP_SIGMOID, ex < 1 ? v[i] * (1 - v[i]) * (ex + (REAL)ex * ex) : 1)
         RULE(OP_POW, NAME(err_pow)(ends[0], ends[1], v[i]))
         RULE(OP_FMA, fabs(x) * ey + fabs(y) * ex + (REAL)ex * ey + ez)
     default: break; /* the verifier lets no other operator give a float */

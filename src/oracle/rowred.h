@@ -12,6 +12,8 @@ typedef struct NAME(Sum) { /* of finite terms; the others are counted */
 } NAME(Sum);
 
 static inline void NAME(sum_add)(NAME(Sum) * t, REAL x, REAL e) {
+    t->e += e;
+    if (!(e < INF)) return; /* not even its infinity or NaN is certain */
     if (isfinite(x)) {
         const REAL s = t->s + x, z = s - t->s;
         t->c += (t->s - (s - z)) + (x - z);
@@ -19,13 +21,12 @@ static inline void NAME(sum_add)(NAME(Sum) * t, REAL x, REAL e) {
         t->abs += fabs(x);
         t->neg += x < 0 ? -x : 0;
     } else if (isnan(x)) {
-        t->nans += e < INF;
+        t->nans++;
     } else if (x > 0) {
         t->pinfs++;
     } else {
         t->ninfs++;
     }
-    t->e += e;
 }
 
 typedef struct NAME(Res) {
@@ -175,7 +176,7 @@ static NAME(Res) NAME(fold_prod)(const NAME(Row) * r) {
         if (isnan(x) && r->e[i] < INF) nan = true;
         if (r->e[i] == INF) any = true;
         v *= x;
-        inf |= isinf(x);
+        inf |= isinf(x) && r->e[i] < INF;
         zero |= x == 0 && r->e[i] == 0;
         maybe_zero |= m <= r->e[i];
         if (isinf(x)) continue;

@@ -25,6 +25,7 @@ double work_ulp(const Work *w, Op op, Ty t) {
     double ulp = op_info(op)->ulp;
     if (t != TY_F32)
         return op_info(op)->cost == COST_SPECIAL ? fmax(2, ulp) : ulp; /* the table is for f32; f64 is libm's */
+    if (op == OP_DIV && w->o.reciprocal) return 2;
     if (!w->o.native_math) return ulp;
     if (op == OP_DIV || op == OP_SQRT || op == OP_RSQRT) return 2;
     return op_info(op)->cost == COST_SPECIAL ? fmax(4, ulp) : ulp;

@@ -17,6 +17,7 @@ typedef struct Plan {
     } hold[MAX_CANDS];
 } Plan;
 enum { FUSE_OFF, FUSE_ON };
+enum { DIV_EXACT, DIV_RECIPROCAL };
 enum { COMBINE_INNER, COMBINE_OUTER };
 enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
 enum { STORE_PLAIN, STORE_STREAM };

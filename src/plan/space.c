@@ -303,7 +303,7 @@ static bool shed_hold(Space *s, int keep) {
 
 /* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int minor[] = {DIM_acc, DIM_flight, DIM_prefetch, DIM_load, DIM_V, DIM_store, DIM_P};
+    static const int minor[] = {DIM_acc, DIM_div, DIM_flight, DIM_prefetch, DIM_load, DIM_V, DIM_store, DIM_P};
     static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
     while (space_count(s) > SPACE_DEFAULT) {
         bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
@@ -311,6 +311,15 @@ static void shed(Space *s) {
                     shed_hold(s, 1) || shed_dim(s, stat, 1, 1) || shed_dim(s, lanes, 1, 1);
         if (!less) return;
     }
+}
+
+/* Is an f32 tile divided by a value that varies over fewer axes? */
+static bool divides(const Prog *p) {
+    for (int i = 0; i < p->nvals; i++) {
+        const Val *v = &p->val[i];
+        if (v->op == OP_DIV && v->ty == TY_F32 && p->val[v->a[1]].axes != v->axes) return true;
+    }
+    return false;
 }
 
 Err space_default(Cx *cx, const Problem *pb, Space *out) {
@@ -333,6 +342,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
         set_dim(cx, out, DIM_flight, host ? (const int[]){1, 2, 4} : (const int[]){1, 2}, host ? 3 : 2);
     }
+    if (divides(pb->prog)) set_dim(cx, out, DIM_div, (const int[]){DIV_RECIPROCAL, DIV_EXACT}, 2);
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);

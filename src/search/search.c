@@ -103,6 +103,7 @@ static OracleOptions widest(const Search *s, Trial *const *list, int64_t n, int 
         OracleOptions q = bed_bounds(s->pb, &list[i]->plan);
         o.serial = i64_max(o.serial, q.serial);
         o.joins = o.joins > q.joins ? o.joins : q.joins;
+        o.reciprocal |= q.reciprocal;
         o.native_math = q.native_math;
     }
     return o;

@@ -13,10 +13,10 @@ for sub in $subcommands; do
     check "man page describes $sub" grep -qE "^\.It (Cm|Ic) $sub|^\.Ss $sub" "$root/man/rowfold.1"
     check "zsh completion knows $sub" grep -qE "^ *'$sub:" "$root/completions/_rowfold"
 done
+# shellcheck source=/dev/null
+. "$root/completions/rowfold.bash"
 complete_first() { # what bash offers after `rowfold <word>`
     COMP_WORDS=(rowfold "$1") COMP_CWORD=1 COMPREPLY=()
-    # shellcheck source=/dev/null
-    . "$root/completions/rowfold.bash"
     _rowfold
     printf '%s\n' "${COMPREPLY[@]}"
 }
@@ -48,15 +48,28 @@ if [ -x "${ROWFOLD:-}" ]; then
         return $bad
     }
     check 'its help names every subcommand' in_help
-    options_known() { # each option of the man page's subcommands is in some help text
-        local option bad=0 text
-        text=$("$ROWFOLD" --help; for sub in $subcommands; do "$ROWFOLD" "$sub" --help; done)
-        for option in $(grep -oE '^\.It Fl Fl [a-z-]+' "$root/man/rowfold.1" | sed 's/.* //' | sort -u); do
-            grep -qE -- "--$option\b" <<<"$text" || { echo "--$option"; bad=1; }
+    # The command's own table is the source: what its help lists is what the completions offer and the man page describes.
+    options_of() { "$ROWFOLD" "$1" --help | sed -nE 's/^  (-., )?--([a-z-]+).*/--\2/p' | sort; }
+    offered() { # what bash offers after `rowfold SUB --`
+        COMP_WORDS=(rowfold "$1" --) COMP_CWORD=2 COMPREPLY=()
+        _rowfold
+        printf '%s\n' "${COMPREPLY[@]}" | sort
+    }
+    zsh_offers() { sed -n "/^    $1)/,/;;/p" "$root/completions/_rowfold" | grep -oE "'\*?--[a-z-]+" | tr -d "'*" | sort; }
+    same() { diff <(options_of "$1") <("$2" "$1"); }
+    described() {
+        local option bad=0
+        for option in $(options_of "$1"); do
+            grep -qE -- "^\.It .*Fl Fl ${option#--}( |\$)" "$root/man/rowfold.1" || { echo "$option"; bad=1; }
         done
         return $bad
     }
-    check 'its help names every option of the man page' options_known
+    for sub in $subcommands; do
+        check "$sub has options" test -n "$(options_of "$sub")"
+        check "bash completion offers the options of $sub" same "$sub" offered
+        check "zsh completion offers the options of $sub" same "$sub" zsh_offers
+        check "man page describes the options of $sub" described "$sub"
+    done
 else
     skip 'the command prints its help' 'this build has no command'
 fi

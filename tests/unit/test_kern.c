@@ -38,7 +38,7 @@ static float join(const float *lane, Want q, Fold op) {
 static float reduce(const float *x, Want q, float identity, Fold op) {
     float lane[1024];
     for (int w = 0; w < q.W; w++) {
-        float acc[4];
+        float acc[4] = {0};
         for (int a = 0; a < q.acc; a++) acc[a] = identity;
         for (int64_t e = 0; e < q.n; e++) {
             int64_t chunk;

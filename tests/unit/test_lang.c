@@ -25,7 +25,7 @@ static Cx fresh(void) {
 static void complain(const Cx *cx, const char *text) {
     Buf b = buf_new(cx->a);
     diag_print(cx, text, &b);
-    if (b.n) print_message("%s\n%s\n", text, b.s);
+    if (cx->first) print_message("%s\n%s\n", text, b.s ? b.s : "");
 }
 
 static Prog *compile(Cx *cx, const char *text, Ty ty) {

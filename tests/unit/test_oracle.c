@@ -1,10 +1,8 @@
-/* The definition: known values, special values, that its bounds hold for plain f32 evaluations and catch planted
- * mistakes; and the generator of random programs. */
+/* The definition: known values, special values, bounds that catch planted mistakes; and inputs. */
 #include "../../src/oracle/oracle.h"
 #include "../diff/naive.h"
 #include "../diff/randprog.h"
 
-#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

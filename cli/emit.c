@@ -1,0 +1,183 @@
+/* rowfold emit: the source of the chosen plan's kernel, with declarations, and with a function that C programs can call
+ * without knowing of slots. */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How a type of the language is spelt in C; types that C lacks are their bits. */
+static const char *c_type(const char *type) {
+    static const char *const types[][2] = {{"f64", "double"},
+                                           {"f32", "float"},
+                                           {"f16", "unsigned short"},
+                                           {"bf16", "unsigned short"},
+                                           {"f8e4m3", "unsigned char"},
+                                           {"f8e5m2", "unsigned char"},
+                                           {"i8", "signed char"},
+                                           {"i16", "short"},
+                                           {"i32", "int"},
+                                           {"i64", "long long"},
+                                           {"u8", "unsigned char"},
+                                           {"u16", "unsigned short"},
+                                           {"u32", "unsigned int"},
+                                           {"u64", "unsigned long long"}};
+    for (int i = 0; i < COUNT(types); i++)
+        if (strcmp(types[i][0], type) == 0) return types[i][1];
+    return "unsigned char"; /* bool */
+}
+
+/* Names of a kernel are any identifiers; those that mean something in the wrapper get a mark. */
+static const char *c_name(Cli *c, const char *name) {
+    static const char *const taken[] = {
+        "auto",     "break",  "case",     "char",     "const",  "continue", "default", "do",     "double",  "else",
+        "enum",     "extern", "float",    "for",      "goto",   "if",       "inline",  "int",    "long",    "register",
+        "restrict", "return", "short",    "signed",   "sizeof", "static",   "struct",  "switch", "typedef", "union",
+        "unsigned", "void",   "volatile", "while",    "asm",    "typeof",   "slot",    "slots",  "class",   "new",
+        "delete",   "this",   "template", "operator", "bool",   "true",     "false",   "try",    "catch",   "public",
+        "private",  "using",  "virtual",  "linux",    "unix"};
+    for (int i = 0; i < COUNT(taken); i++)
+        if (strcmp(taken[i], name) == 0) return cli_text(c, "%s_", name);
+    return name;
+}
+
+/* An extent as C text: a number for an element axis, a parameter of the wrapper for a row axis. */
+static const char *extent(Cli *c, const rowfold_param *p, int d) {
+    const char *name, *value;
+    size_t at = 0;
+    if (p->is_row[d]) return c_name(c, p->axis[d]);
+    while (c->o.shape && pair_next(c, c->o.shape, &at, &name, &value) > 0)
+        if (strcmp(name, p->axis[d]) == 0) return cli_text(c, "%sll", value);
+    return "1ll";
+}
+
+static bool is_tensor(const rowfold_param *p) {
+    return p->direction != ROWFOLD_SCALAR && p->direction != ROWFOLD_CONST;
+}
+
+static void add(Text *t, const char *fmt, const char *s) {
+    text_fmt(t, "%s", t->n ? ", " : "");
+    text_fmt(t, "%s", fmt);
+    text_fmt(t, "%s", s);
+}
+
+/* What the slots hold, from the declarations: " *   3: stride of x along rows, elements" */
+typedef struct Wrap {
+    Cli *c;
+    int n;
+    rowfold_param *param;
+    Text rows, slots, params; /* product of the row extents; initialisers; parameters of the wrapper */
+} Wrap;
+
+static const rowfold_param *param_named(const Wrap *w, const char *name, size_t n) {
+    for (int i = 0; i < w->n; i++)
+        if (strlen(w->param[i].name) == n && memcmp(w->param[i].name, name, n) == 0) return &w->param[i];
+    return NULL;
+}
+
+/* Dense: the extents of all later dimensions multiplied */
+static const char *stride(Cli *c, const rowfold_param *p, const char *axis, size_t n) {
+    Text t = {0};
+    int d = 0;
+    while (d < p->rank && (strlen(p->axis[d]) != n || memcmp(p->axis[d], axis, n) != 0)) d++;
+    for (d++; d < p->rank; d++) text_fmt(&t, "%s%s", t.n ? " * " : "", extent(c, p, d));
+    const char *s = cli_text(c, "%s", t.n ? t.s : "1");
+    text_free(&t);
+    return s;
+}
+
+static bool slot_line(Wrap *w, const char *line) {
+    static const char pointer[] = "pointer to ", row[] = "extent of row axis ", step[] = "stride of ",
+                      along[] = " along ";
+    const rowfold_param *p;
+    size_t n;
+    if (strncmp(line, pointer, sizeof pointer - 1) == 0) {
+        line += sizeof pointer - 1;
+        if (!(p = param_named(w, line, strcspn(line, ",")))) return false;
+        const char *name = c_name(w->c, p->name);
+        text_fmt(&w->slots, "%s{.p = (void *)%s}", w->slots.n ? ", " : "", name);
+        add(&w->params, cli_text(w->c, "%s%s *", p->direction == ROWFOLD_IN ? "const " : "", c_type(p->type)), name);
+    } else if (strncmp(line, row, sizeof row - 1) == 0) {
+        line += sizeof row - 1;
+        const char *name = c_name(w->c, cli_text(w->c, "%.*s", (int)strcspn(line, "\n"), line));
+        text_fmt(&w->slots, "%s{.i = %s}", w->slots.n ? ", " : "", name);
+        text_fmt(&w->rows, "%s%s", w->rows.n ? " * " : "", name);
+        add(&w->params, "long long ", name);
+    } else if (strncmp(line, step, sizeof step - 1) == 0) {
+        line += sizeof step - 1;
+        n = strcspn(line, " ");
+        if (!(p = param_named(w, line, n)) || strncmp(line + n, along, sizeof along - 1) != 0) return false;
+        line += n + sizeof along - 1;
+        text_fmt(&w->slots, "%s{.i = %s}", w->slots.n ? ", " : "", stride(w->c, p, line, strcspn(line, ",")));
+    } else {
+        if (!(p = param_named(w, line, strcspn(line, ","))) || is_tensor(p)) return false;
+        const bool real = p->type[0] == 'f' || p->type[0] == 'b';
+        const char *name = c_name(w->c, p->name);
+        text_fmt(&w->slots, "%s{.%c = %s}", w->slots.n ? ", " : "", real && strcmp(p->type, "bool") != 0 ? 'd' : 'i',
+                 name);
+        add(&w->params, real && strcmp(p->type, "bool") != 0 ? "double " : "long long ", name);
+    }
+    return true;
+}
+
+/* Source and declarations with a function for dense arrays; false where the source is not of that kind. */
+static bool wrap(Cli *c, const char **source, const char **header) {
+    Wrap w = {.c = c, .n = rowfold_param_count(c->program)};
+    w.param = cli_get(c, sizeof *w.param * (size_t)(w.n + 1));
+    for (int i = 0; i < w.n; i++) rowfold_param_get(c->program, i, &w.param[i]);
+    int next = 0;
+    bool ok = strstr(*source, "} slot;") != NULL;
+    for (const char *p = *header; ok && p; p = strchr(p, '\n')) {
+        char *colon;
+        p += *p == '\n';
+        if (strncmp(p, " *   ", 5) != 0) continue;
+        const long number = strtol(p + 5, &colon, 10);
+        ok = number == next++ && strncmp(colon, ": ", 2) == 0 && slot_line(&w, colon + 2);
+    }
+    const char *name = rowfold_program_name(c->program);
+    if (ok) {
+        const char *head = cli_text(c, "void rowfold_%s(%s)", name, w.params.s);
+        *source = cli_text(c,
+                           "%s\n\n/* %s of dense tensors, %s */\n%s;\n%s {\n    const slot slots[] = {%s};\n"
+                           "    rowfold_kernel_%s(slots, 0, %s);\n}\n",
+                           *source, name, rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), head, head, w.slots.s, name,
+                           w.rows.n ? w.rows.s : "1");
+        *header = cli_text(c, "%s#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n", *header, head);
+    }
+    text_free(&w.rows);
+    text_free(&w.slots);
+    text_free(&w.params);
+    return ok;
+}
+
+static Rc print_json(Cli *c, const char *source, const char *header) {
+    Text t = {0};
+    json_head(c, &t, c->o.shape ? c->o.shape : "");
+    json_str(&t, "plan", rowfold_kernel_text(c->kernel, ROWFOLD_PLAN));
+    if (c->o.output)
+        json_str(&t, "output", c->o.output);
+    else
+        json_str(&t, "source", source);
+    if (c->o.header)
+        json_str(&t, "header", c->o.header);
+    else
+        json_str(&t, "declarations", header);
+    json_close(&t, '}');
+    return json_print(c, &t);
+}
+
+Rc command_emit(Cli *c) {
+    Rc rc = cli_program(c);
+    if (!rc) rc = cli_compile(c, c->o.effort < 0 ? ROWFOLD_ESTIMATE : c->o.effort, c->o.shape, c->o.strided);
+    if (rc) return rc;
+    const char *source = rowfold_kernel_text(c->kernel, ROWFOLD_SOURCE),
+               *header = rowfold_kernel_text(c->kernel, ROWFOLD_HEADER);
+    if (!*source) return fail(c, F_NOTHING, NULL, "there is no source for %s", rowfold_device_name(c->device));
+    if (c->o.standalone && !wrap(c, &source, &header))
+        return fail(c, F_NOTHING, "a host device or preset", "--standalone makes C functions, and %s has none",
+                    rowfold_device_name(c->device));
+    if (c->o.header) rc = file_write(c, c->o.header, "#pragma once\n", 13, header, strlen(header));
+    if (!rc && c->o.output) rc = file_write(c, c->o.output, source, strlen(source), "\n", 1);
+    if (!rc && c->o.json) return print_json(c, source, header);
+    if (!rc && !c->o.output) puts(source);
+    return rc;
+}

@@ -1,0 +1,144 @@
+/* Random programs times random legal plans: the interpreter is within the definition's bound, and the CPU has the
+ * interpreter's bits. A failing program is shrunk, then told with the one line that makes it again.
+ *
+ *     diff_random [--pairs N] [--seed S] [--isa avx512|avx2|portable] [--cc PROGRAM]
+ *
+ * Runs seeds S .. S+N-1; without --isa each of the machine's in turn. TAP on stdout. */
+#include "match.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 24, SHRINK_TRIES = 400 };
+
+typedef struct Desk {
+    Compiler cc;
+    Isa isa[ISA_COUNT];
+    int nisas;
+    int64_t pairs, bad, legal_first, held;
+} Desk;
+
+/* The caps a seed is for: hosts only where the CPU is to run it too. */
+static Caps caps_of(const Desk *d, uint64_t seed) {
+    Caps c = {0};
+    caps_preset(isa_text(d->isa[seed / BATCH % (uint64_t)d->nisas]), &c); /* all of a batch alike */
+    return c;
+}
+
+/* Everything about one pair alone; *compiled says whether the CPU is asked. */
+static bool one(const Desk *d, Match *p, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps, const char *plan) {
+    if (!match_make(p, "k", bytes, n, seed, caps, plan) || !match_interpret(p)) return false;
+    if (caps->kind != KIND_HOST) return true;
+    Batch b;
+    const Unit *u = &p->unit;
+    if (!batch_build(&b, &d->cc, caps->isa, "-O1", &u, 1)) {
+        p->ok = false, p->why = arena_printf(p->cx.a, "%s", b.why);
+        return false;
+    }
+    const bool same = match_compare(p, batch_fn(&b, u));
+    batch_free(&b);
+    return same;
+}
+
+typedef struct Case {
+    const Desk *d;
+    uint64_t seed;
+    Caps caps;
+    const char *plan; /* that failed; holds of values that a smaller program lacks make it illegal there */
+    char head[48];    /* how it failed: a smaller program must fail alike */
+} Case;
+
+static void head_of(const char *why, char head[48]) {
+    snprintf(head, 48, "%.24s", why);
+}
+
+static bool fails(void *user, const uint8_t *bytes, size_t n) {
+    Case *c = user;
+    Match p;
+    char head[48];
+    const bool ok = one(c->d, &p, bytes, n, c->seed, &c->caps, c->plan);
+    head_of(p.why ? p.why : "", head);
+    match_free(&p);
+    return !ok && str_eq(head, c->head);
+}
+
+static void report(Desk *d, const char *self, Match *p) {
+    uint8_t bytes[RANDPROG_BYTES];
+    const size_t n = randprog_bytes(p->seed, bytes);
+    Buf plan = buf_new(p->cx.a), text = buf_new(p->cx.a);
+    plan_print(&p->plan, &plan);
+    Case c = {.d = d, .seed = p->seed, .caps = p->caps, .plan = plan.s};
+    head_of(p->why, c.head);
+    printf("# seed %llu: %s\n", (unsigned long long)p->seed, p->why);
+    printf("# again: %s --pairs 1 --seed %llu --isa %s\n", self, (unsigned long long)p->seed, p->caps.name);
+    const size_t left = randprog_shrink(bytes, n, SHRINK_TRIES, fails, &c);
+    Match small;
+    one(d, &small, bytes, left, p->seed, &p->caps, c.plan);
+    prog_print(small.prog, &text);
+    printf("# on %s, inputs %s, with %s\n", p->caps.name, fill_text(p->fill), plan.s);
+    for (char *w = strtok(text.s, "\n"); w; w = strtok(NULL, "\n")) printf("#   %s\n", w);
+    printf("#   extents");
+    for (int i = 0; i < small.prog->naxes; i++)
+        printf(" %s=%lld", small.prog->axis[i].name, (long long)small.shape.n[i]);
+    printf("\n#   %s\n", small.why ? small.why : "(the shrunk program passes)");
+    match_free(&small);
+    d->bad++;
+}
+
+static void run_batch(Desk *d, const char *self, uint64_t seed, int n) {
+    static Match match[BATCH];
+    const Unit *u[BATCH];
+    Batch b;
+    const Caps caps = caps_of(d, seed);
+    for (int i = 0; i < n; i++) {
+        uint8_t bytes[RANDPROG_BYTES];
+        char name[32];
+        const size_t len = randprog_bytes(seed + (uint64_t)i, bytes);
+        snprintf(name, sizeof name, "k%d", i);
+        if (match_make(&match[i], name, bytes, len, seed + (uint64_t)i, &caps, NULL)) match_interpret(&match[i]);
+        d->legal_first += match[i].draws == 1;
+        d->held += match[i].kern && match[i].kern->nstripes > 0;
+    }
+    int nu = 0;
+    for (int i = 0; i < n; i++)
+        if (match[i].unit.text) u[nu++] = &match[i].unit;
+    const bool built = batch_build(&b, &d->cc, caps.isa, seed / BATCH % 8 ? "-O0" : "-O2", u, nu);
+    for (int i = 0; i < n; i++) {
+        Match *p = &match[i];
+        if (built && p->ok && p->unit.text) match_compare(p, batch_fn(&b, &p->unit));
+        if (!built) p->ok = false, p->why = arena_printf(p->cx.a, "the batch does not compile: %s", b.why);
+        if (!p->ok) report(d, self, p);
+        d->pairs++;
+    }
+    batch_free(&b);
+    for (int i = 0; i < n; i++) match_free(&match[i]);
+}
+
+int main(int argc, char **argv) {
+    static Desk d;
+    long long pairs = 240;
+    unsigned long long seed = 1;
+    const char *cc = NULL, *isa = NULL;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (str_eq(argv[i], "--pairs")) pairs = atoll(argv[i + 1]);
+        if (str_eq(argv[i], "--seed")) seed = strtoull(argv[i + 1], NULL, 10);
+        if (str_eq(argv[i], "--isa")) isa = argv[i + 1];
+        if (str_eq(argv[i], "--cc")) cc = argv[i + 1];
+    }
+    printf("# %s --pairs %lld --seed %llu\n", argv[0], pairs, seed);
+    for (int i = 0; i < ISA_COUNT; i++)
+        if (cpu_has((Isa)i) && (!isa || str_eq(isa, isa_text((Isa)i)))) d.isa[d.nisas++] = (Isa)i;
+    cc_probe(&alloc_libc, cc, &d.cc);
+    if (!d.cc.family || !d.nisas) {
+        printf("Bail out! %s\n", d.cc.family ? "no such instruction set here" : d.cc.why);
+        return 1;
+    }
+    for (long long at = 0; at < pairs && d.bad < 3; at += BATCH)
+        run_batch(&d, argv[0], seed + (unsigned long long)at, (int)i64_min(BATCH, pairs - at));
+    printf("# %lld pairs with %s, %lld plans legal at the first draw, %lld keep values\n", (long long)d.pairs,
+           d.cc.version, (long long)d.legal_first, (long long)d.held);
+    printf("%s 1 - %lld random program-plan pairs from seed %llu: definition, interpreter and CPU agree\n1..1\n",
+           d.bad ? "not ok" : "ok", (long long)d.pairs, seed);
+    return d.bad != 0;
+}

@@ -1,0 +1,53 @@
+/* Problem, numbers -> a legal Plan: all dimensions drawn alike, then judged as any plan is. */
+#include "randplan.h"
+
+enum { TRIES = 60 };
+
+static int draw(Rng *r, int d) {
+    const DimInfo *info = dim_info(d);
+    const int v = info->legal[rng_int(r, info->nlegal)];
+    switch (d) {
+    case DIM_W: return rng_int(r, 2) ? 1 << rng_int(r, 8) : v; /* most rows are short: wide plans are mostly tail */
+    case DIM_stat: return rng_int(r, 2) ? v : STAT_TWO_PASS;
+    case DIM_tail: return rng_int(r, 4) ? TAIL_GUARDED : v;
+    case DIM_acc:
+    case DIM_flight:
+    case DIM_V: return rng_int(r, 2) ? v : info->legal[0];
+    default: return v;
+    }
+}
+
+static void draw_holds(Cx *cx, const Problem *pb, Rng *r, Plan *plan) {
+    Sched *sc = NEW(cx->a, Sched);
+    Cx own = {.a = cx->a};
+    if (sched_make(&own, pb->prog, &pb->shape, plan->fuse, (Stat)plan->stat, 0, sc) != OK) return;
+    const int bias = rng_int(r, 3); /* few, some or many kept */
+    for (int i = 0; i < sc->ncands; i++) {
+        const Cand *c = &sc->cand[i];
+        const bool narrow = c->load && ty_is_float(c->storage) && ty_bytes(c->storage) < 4;
+        Hold h = c->load ? HOLD_RELOAD : HOLD_RECOMPUTE;
+        if (rng_int(r, 3) < bias + (bias == 0 && !rng_int(r, 3))) h = HOLD_REGISTER;
+        if (h == HOLD_REGISTER && narrow && rng_int(r, 2)) h = HOLD_REGISTER32;
+        if (c->output >= 0 && rng_int(r, 3) == 0) h = HOLD_OUTPUT;
+        if (c->pinned != HOLD_AUTO) h = c->pinned;
+        plan->hold[plan->nholds].name = c->name;
+        plan->hold[plan->nholds++].hold = h;
+    }
+}
+
+Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
+    static const int unrealised[] = {DIM_cluster, DIM_split, DIM_stages, DIM_min_groups, DIM_grid};
+    for (int t = 0; t < TRIES; t++) {
+        Plan p = plan_default();
+        for (int d = 0; d < DIM_COUNT; d++) *plan_dim(&p, d) = draw(r, d);
+        for (int i = 0; i < COUNT(unrealised); i++) *plan_dim(&p, unrealised[i]) = dim_info(unrealised[i])->def;
+        if (pb->caps.kind != KIND_HOST) p.prefetch = 0;
+        draw_holds(cx, pb, r, &p);
+        ++*draws;
+        Cx own = {.a = cx->a};
+        if (plan_check(&own, pb, &p, NULL, NULL) == OK) return p;
+    }
+    Plan p = plan_default();
+    p.W = 1, p.V = 1;
+    return p;
+}
