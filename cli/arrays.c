@@ -256,9 +256,12 @@ static Rc set_scalars(Cli *c, Arrays *as) {
         if (i == as->n)
             return fail(c, F_NAME, NULL, "%s has no scalar \"%s\"%s", rowfold_program_name(c->program), name,
                         "; --const sets const parameters, --in tensors");
-        char *end;
-        as->arg[i].value = strcmp(value, "true") == 0 ? 1 : strcmp(value, "false") == 0 ? 0 : strtod(value, &end);
-        if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0 && (end == value || *end))
+        char *end = NULL;
+        if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
+            as->arg[i].value = *value == 't';
+        else
+            as->arg[i].value = strtod(value, &end);
+        if (end && (end == value || *end))
             return fail(c, F_VALUE, "a number, true or false", "--set gives %s the value \"%s\"", name, value);
     }
     return RC_OK;

@@ -101,7 +101,8 @@ static const struct Command {
      "  rowfold plan kernels/softmax.row --shape n=8193 --device preset:m1max --pin W=256,V=4 --why\n"
      "  rowfold plan kernels/layernorm.row --shape n=4096 --device preset:h200 --policy prior --json\n"},
     {"emit", "FILE [KERNEL] --shape AXES [OPTION...]", "write the source of the chosen plan's kernel",
-     "The source compiles on its own, with no header of rowfold; bf16, f16 and f8 are raw bits in it.",
+     "The source compiles on its own, with no header of rowfold; link it with -lm. Types that C\nlacks (bf16, f16, f8) "
+     "are raw bits in it.",
      "  rowfold emit kernels/softmax.row --shape n=4096 -o softmax.c --header softmax.h\n"
      "  rowfold emit kernels/softmax.row --shape n=4096 --isa portable --standalone | cc -O2 -c -x c -\n"},
     {"tune", "FILE [KERNEL] --shape AXES [OPTION...]",

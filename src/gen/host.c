@@ -31,6 +31,10 @@ static const char *scalar_type(Ty t) {
     return t == TY_BOOL ? "b1" : ty_text(t);
 }
 
+static const char *storage_type(Ty t) {
+    return t == TY_BOOL ? "bool8" : ty_text(t);
+}
+
 static const char *literal(Emit *e, Ty ty, Num c) {
     switch (ty) {
     case TY_F32:
@@ -411,7 +415,7 @@ static void host_head(Emit *e) {
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *p = &k->prog->param[i];
         if (k->abi.ptr[i] >= 0)
-            line(e, "%s%s *restrict p%d = a[%d].p; /* %s */", p->dir == DIR_IN ? "const " : "", ty_text(p->ty), i,
+            line(e, "%s%s *restrict p%d = a[%d].p; /* %s */", p->dir == DIR_IN ? "const " : "", storage_type(p->ty), i,
                  k->abi.ptr[i], p->name);
     }
     for (int i = 0; i < k->nstripes; i++) {
@@ -419,7 +423,7 @@ static void host_head(Emit *e) {
         int64_t chunk = (int64_t)k->plan.W * k->plan.V,
                 n = k->domain[s->domain].n_serial * ceil_div(k->domain[s->domain].n_mapped, chunk) * chunk;
         if (s->home == HOLD_REGISTER)
-            line(e, "%s s%d[%" PRId64 "] __attribute__((aligned(64)));", ty_text(s->ty), i, n ? n : 1);
+            line(e, "%s s%d[%" PRId64 "] __attribute__((aligned(64)));", storage_type(s->ty), i, n ? n : 1);
     }
     for (int i = 0; i < k->narrays; i++)
         line(e, "%s a%d[%" PRId64 "];", scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);

@@ -217,6 +217,7 @@ bool batch_build(Batch *b, const Compiler *cc, Isa isa, const char *less, const 
     cc_flags(cc, isa, flags, sizeof flags);
     for (char *w = strtok(flags, " "); w && argc < MAX_WORDS - 8; w = strtok(NULL, " ")) argv[argc++] = w;
     argv[argc++] = less;
+    argv[argc++] = "-Wno-psabi"; /* gcc tells about vectors as arguments of functions that are all inlined */
     argv[argc++] = "-pipe";
     argv[argc++] = "-o";
     snprintf(so, sizeof so, "%s/batch.so", dir);

@@ -50,6 +50,9 @@ static void c_ins(FILE *f, const Kern *k, int i) {
     case OP_FLOOR: fprintf(f, "__builtin_floorf(v%d);\n", a[0]); return;
     case OP_SQRT: fprintf(f, "__builtin_sqrtf(v%d);\n", a[0]); return;
     case OP_FMA: fprintf(f, "__builtin_fmaf(v%d, v%d, v%d);\n", a[0], a[1], a[2]); return;
+    case OP_ATMOST: fprintf(f, "v%d > v%d ? v%d : v%d;\n", a[0], a[1], a[1], a[0]); return;
+    case OP_ATLEAST: fprintf(f, "v%d < v%d ? v%d : v%d;\n", a[0], a[1], a[1], a[0]); return;
+    case OP_LDEXP: fprintf(f, "ldexp_of(v%d, v%d);\n", a[0], a[1]); return;
     case OP_WHERE: fprintf(f, "v%d ? v%d : v%d;\n", a[0], a[1], a[2]); return;
     case OP_BITS: fprintf(f, "%s(v%d);\n", p->ty == TY_F32 ? "f32_of" : "bits_of", a[0]); return;
     case OP_CAST: fprintf(f, "(float)v%d;\n", a[0]); return;
@@ -58,6 +61,11 @@ static void c_ins(FILE *f, const Kern *k, int i) {
 }
 
 static void c_write(FILE *f, const Expansion *e) {
+    fprintf(f, "static inline float ldexp_of(float x, float y) {\n"
+               "    if (y != y) return y;\n"
+               "    union { long long i; double d; } s = {.i = (1023 + (long long)(y > 400 ? 400 : y < -400 ? -400 : "
+               "y)) << 52};\n"
+               "    return (float)((double)x * s.d);\n}\n");
     fprintf(f, "static inline float f32_of(int i) { union { int i; float f; } u = {.i = i}; return u.f; }\n"
                "static inline int bits_of(float f) { union { float f; int i; } u = {.f = f}; return u.i; }\n"
                "void run(const float *restrict x, const float *restrict y, float *restrict z, int n) {\n    for (int i "

@@ -1,0 +1,667 @@
+/* The CUDA dialect: a row's W lanes are threads, P rows a block. A value of rank ELEM is one variable for each chunk in
+ * flight and pack element, any other rank one variable. Nothing depends on the device but the compiler's target. */
+#include "emit.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WARP = 32, UNROLL_MOST = 64 };
+
+static const Ins *at(const Emit *e, int i) {
+    return &e->k->ins[i];
+}
+
+static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
+static const char *text_of(Emit *e, const char *fmt, ...) {
+    char s[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(s, sizeof s, fmt, ap);
+    va_end(ap);
+    if (n < (int)sizeof s) return arena_str(e->cx->a, s, (size_t)n);
+    char *big = arena_get(e->cx->a, (size_t)n + 1);
+    va_start(ap, fmt);
+    vsnprintf(big, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    return big;
+}
+
+static const char *type_of(Ty t) {
+    return t == TY_BOOL ? "b1" : ty_text(t);
+}
+
+static Ty tensor_type(const Emit *e, int param) {
+    return e->k->prog->param[param].ty;
+}
+
+static const char *literal(Emit *e, Ty ty, Num c) {
+    switch (ty) {
+    case TY_F32:
+        if (isnan(c.f)) return "NAN_F32";
+        if (isinf(c.f)) return c.f < 0 ? "(-INF_F32)" : "INF_F32";
+        return text_of(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
+    case TY_F64:
+        if (isnan(c.d)) return "NAN_F64";
+        if (isinf(c.d)) return c.d < 0 ? "(-INF_F64)" : "INF_F64";
+        return text_of(e, signbit(c.d) ? "(%a)" : "%a", c.d);
+    case TY_BOOL: return c.b ? "true" : "false";
+    case TY_I32:
+        return c.i == INT32_MIN ? "(-2147483647 - 1)" : text_of(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
+    case TY_I64:
+        return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
+                                : text_of(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
+    default: return text_of(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
+    }
+}
+
+/* A value, at chunk f and pack element v where it has one for each. */
+static const char *val(Emit *e, int i, int f, int v) {
+    const Ins *in = at(e, i);
+    if (in->k == K_CONST) return literal(e, in->ty, in->c);
+    return in->rank == RANK_ELEM ? text_of(e, "v%d_%d_%d", i, f, v) : text_of(e, "v%d", i);
+}
+
+static void declare(Emit *e, int i, int f, int v, const char *what) {
+    const Ins *in = at(e, i);
+    const char *note = in->note && f + v <= 0 ? text_of(e, " /* %s */", in->note) : "";
+    line(e, "const %s %s = %s;%s", type_of(in->ty), val(e, i, f, v), what, note);
+}
+
+/* ---- operators ---- */
+
+static const char *apply(Emit *e, Op op, Ty ty, const char *x, const char *y, const char *z) {
+    Buf b = buf_new(e->cx->a);
+    buf_str(&b, "(");
+    for (const char *c = op_info(op)->spell[DIALECT_CUDA]; *c; c++) {
+        if (*c != '$') {
+            buf_put(&b, c, 1);
+            continue;
+        }
+        c++;
+        buf_str(&b, *c == 't' ? ty_text(ty) : *c == '0' ? x : *c == '1' ? y : z);
+    }
+    buf_str(&b, ")");
+    return b.s;
+}
+
+static const char *cast(Emit *e, Ty from, Ty to, const char *x) {
+    return text_of(e, "cast_%s_%s(%s)", ty_text(from), ty_text(to), x);
+}
+
+static const char *value(Emit *e, const Ins *in, int f, int v) {
+    const char *x[3] = {NULL, NULL, NULL};
+    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = val(e, in->a[i], f, v);
+    if (in->op == OP_CAST) return cast(e, at(e, in->a[0])->ty, in->to, x[0]);
+    Ty named = op_info(in->op)->typing == TR_CMP ? at(e, in->a[0])->ty : in->ty;
+    return apply(e, in->op, named, x[0], x[1], x[2]);
+}
+
+/* The value that leaves the other operand as it is, bit for bit. */
+static const char *identity(Emit *e, Op op, Ty ty) {
+    Num n = {0};
+    bool f = ty_is_float(ty);
+    switch (op) {
+    case OP_ADD: return f ? (ty == TY_F32 ? "(-0.0f)" : "(-0.0)") : "0";
+    case OP_MUL: return f ? (ty == TY_F32 ? "1.0f" : "1.0") : "1";
+    case OP_AND: return "true";
+    case OP_OR: return "false";
+    default: break;
+    }
+    Red r = op == OP_MAX ? RED_MAX : RED_MIN;
+    if (ty == TY_F32)
+        n.f = (float)red_identity_f64(r, ty);
+    else if (f)
+        n.d = red_identity_f64(r, ty);
+    else
+        n.i = red_identity_i64(r, ty);
+    return literal(e, ty, n);
+}
+
+/* ---- which elements are active ---- */
+
+/* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0 or below: none. */
+static int64_t left_of(const Emit *e, const Step *s, int f) {
+    int64_t chunk = (int64_t)e->k->plan.W * e->k->plan.V, left = s->left - f * chunk;
+    if (s->left < 0 || left >= chunk) return -1;
+    return left > 0 ? left : 0;
+}
+
+/* "Element v of chunk f is active in this lane", as a condition; NULL: always. Packs that the end does not cut are
+ * active as a whole. */
+static const char *active(Emit *e, const Step *s, int f, int v) {
+    int64_t left = left_of(e, s, f);
+    if (left < 0) return NULL;
+    int V = e->k->plan.V;
+    return text_of(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
+}
+
+static const char *both(Emit *e, const char *x, const char *y) {
+    return !x ? y : !y ? x : text_of(e, "(%s & %s)", x, y);
+}
+
+/* Rows past the last are done as the last, without its stores. */
+static const char *alive(const Emit *e) {
+    return e->k->plan.P > 1 ? "live" : NULL;
+}
+
+/* ---- packs: V elements as 32-bit words ---- */
+
+typedef struct Pack { /* how a lane's V elements of a type are accessed: pieces of `each` elements */
+    Ty ty;
+    int bytes, each, words; /* words: of one piece; those shorter than one take one */
+} Pack;
+
+static Pack pack_make(Ty ty, int each) {
+    int bytes = ty_bytes(ty);
+    return (Pack){ty, bytes, each, each * bytes < 4 ? 1 : each * bytes / 4};
+}
+
+/* Largest piece that no dense layout breaks: strides of the dimensions that are not spread over lanes must be whole
+ * pieces, which for known extents is asked here and for run-time strides at the launch. */
+static Pack pack_of(Emit *e, const Ins *in) {
+    const Param *p = &e->k->prog->param[in->param];
+    int each = in->a[1] >= 0 ? 1 : e->k->plan.V;
+    while (each * ty_bytes(p->ty) > 16) each /= 2;
+    uint32_t mapped = e->k->domain[e->domain].mapped;
+    int64_t inner = 1;
+    for (int d = p->rank - 1; d >= 0; d--) {
+        if (!(mapped >> p->axis[d] & 1))
+            while (inner % each) each /= 2;
+        int64_t n = e->k->shape.n[p->axis[d]];
+        if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner)) break;
+    }
+    int bytes = each * ty_bytes(p->ty);
+    if (each > 1 && bytes > e->align[in->param]) e->align[in->param] = bytes;
+    return pack_make(p->ty, each);
+}
+
+static int word_at(const Pack *k, int v) {
+    return v / k->each * k->words + v % k->each * k->bytes / 4;
+}
+static int shift_at(const Pack *k, int v) {
+    return v % k->each * k->bytes % 4 * 8;
+}
+
+/* Element v out of words `w`_0, `w`_1 ... */
+static const char *unpack(Emit *e, const Pack *k, const char *w, int v) {
+    int i = word_at(k, v), s = shift_at(k, v);
+    const char *t = ty_text(k->ty);
+    if (k->bytes == 8) return text_of(e, "up_%s(%s%d | (u64)%s%d << 32)", t, w, i, w, i + 1);
+    if (k->bytes == 4 || (k->each == 1)) return text_of(e, "up_%s(%s%d)", t, w, i);
+    return text_of(e, "up_%s(%s%d >> %d & 0x%xu)", t, w, i, s, k->bytes == 2 ? 0xffffu : 0xffu);
+}
+
+/* Word i of the elements x[]. */
+static const char *pack_word(Emit *e, const Pack *k, const char *const *x, int i) {
+    const char *t = ty_text(k->ty);
+    bool pairs = ty_is_float(k->ty);
+    if (k->bytes == 8) return text_of(e, "(u32)(dn_%s(%s) >> %d)", t, x[i / 2], i % 2 * 32);
+    int n = k->each * k->bytes < 4 ? k->each : 4 / k->bytes, v = i / k->words * k->each + i % k->words * (4 / k->bytes);
+    if (n == 1) return text_of(e, "dn_%s(%s)", t, x[v]);
+    if (k->bytes == 2)
+        return pairs ? text_of(e, "pk_%s(%s, %s)", t, x[v], x[v + 1])
+                     : text_of(e, "dn_%s(%s) | dn_%s(%s) << 16", t, x[v], t, x[v + 1]);
+    Buf b = buf_new(e->cx->a);
+    for (int j = 0; j < n; j += pairs ? 2 : 1) {
+        if (pairs)
+            buf_fmt(&b, "%spk_%s(%s, %s) << %d", j ? " | " : "", t, x[v + j], x[v + j + 1], 8 * j);
+        else
+            buf_fmt(&b, "%sdn_%s(%s) << %d", j ? " | " : "", t, x[v + j], 8 * j);
+    }
+    return b.s;
+}
+
+/* ---- memory ---- */
+
+static bool is_weight(const Emit *e, int param) { /* all rows read it */
+    const Param *p = &e->k->prog->param[param];
+    for (int d = 0; d < p->rank; d++)
+        if (e->k->prog->row_axes >> p->axis[d] & 1) return false;
+    return true;
+}
+
+/* Does a sweep other than the last that loads it load parameter `param` too, and is instruction i in the last one? */
+static bool is_last_read(const Emit *e, int i) {
+    const Kern *k = e->k;
+    int param = at(e, i)->param, sweeps = 0, last = -1;
+    for (int n = 0; n < k->nnodes; n++) {
+        bool loads = false;
+        for (int j = k->node[n].i0; j < k->node[n].i1 && k->node[n].kind == NODE_SWEEP; j++)
+            loads |= k->ins[j].k == K_LOADP && k->ins[j].param == param;
+        if (loads) sweeps++, last = k->node[n].i1;
+    }
+    return sweeps > 1 && i < last && i >= 0 && last - i <= k->nins && at(e, i)->param == param && e->sweep_end == last;
+}
+
+static const char *load_policy(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    bool input = e->k->prog->param[in->param].dir == DIR_IN;
+    if (in->policy == LOAD_KEEP) return is_weight(e, in->param) || !is_last_read(e, i) ? "keep" : "last";
+    if (in->policy == LOAD_PLAIN || is_weight(e, in->param)) return "plain";
+    return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
+}
+
+/* Where pack element v of chunk f lies. */
+static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
+    const Plan *p = &e->k->plan;
+    int64_t chunk = (int64_t)p->W * p->V;
+    const char *base = val(e, in->a[0], 0, 0), *first = text_of(e, "p%d + %s", in->param, base);
+    const char *elem = text_of(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
+    if (in->a[1] < 0) return text_of(e, "%s + lane * %d + %s", first, p->V, elem);
+    return text_of(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, val(e, in->a[1], 0, 0));
+}
+
+static void load_pack(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    Pack k = pack_of(e, in);
+    int V = e->k->plan.V, pieces = V / k.each;
+    const char *how = load_policy(e, i), *w = text_of(e, "w%d_%d_", i, f);
+    bool hinted = str_eq(how, "keep") || str_eq(how, "last");
+    Buf names = buf_new(e->cx->a);
+    for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
+    line(e, "u32 %s;", names.s);
+    for (int j = 0; j < pieces; j++) {
+        const char *if_active = active(e, s, f, j * k.each);
+        Buf b = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
+        const char *rest = text_of(e, "%s%s%s", spot(e, in, s, f, j * k.each), hinted ? ", " : "",
+                                   !hinted                ? ""
+                                   : str_eq(how, "keep") ? "hot"
+                                                          : "cold");
+        /* a piece that the end cuts: its elements one by one */
+        int64_t left = left_of(e, s, f);
+        if (left >= 0 && left % k.each) {
+            line(e, "%s = 0;", text_of(e, "%s%d", w, j * k.words));
+            for (int v = j * k.each; v < (j + 1) * k.each; v++)
+                line(e, "if %s put%d(%s%d, %d, lde%d_%s(%s%s));", active(e, s, f, v), k.bytes, w, word_at(&k, v),
+                     shift_at(&k, v), k.bytes, how, spot(e, in, s, f, v),
+                     !hinted                ? ""
+                     : str_eq(how, "keep") ? ", hot"
+                                            : ", cold");
+            continue;
+        }
+        if (if_active)
+            line(e, "ldn%dx%d_%s(%s%s, %s);", k.each * k.bytes, k.bytes, how, b.s, if_active, rest);
+        else
+            line(e, "ld%dx%d_%s(%s%s);", k.each * k.bytes, k.bytes, how, b.s, rest);
+    }
+    for (int v = 0; v < V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static const char *stored(Emit *e, const Ins *in, const char *x) {
+    Ty to = tensor_type(e, in->param);
+    return ty_compute(to) == in->ty ? x : cast(e, in->ty, to, x);
+}
+
+static const char *store_policy(const Ins *in) {
+    return in->policy == STORE_STREAM ? "stream" : "plain";
+}
+
+static void store_pack(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    Pack k = pack_of(e, in);
+    int V = e->k->plan.V;
+    const char *x[16], *how = store_policy(in);
+    for (int v = 0; v < V; v++) x[v] = stored(e, in, val(e, in->a[2], f, v));
+    int64_t left = left_of(e, s, f);
+    bool cut = left >= 0 && left % k.each;
+    Pack one = pack_make(k.ty, 1), *q = cut ? &one : &k;
+    for (int j = 0; j < V / q->each; j++) {
+        const char *ok = both(e, active(e, s, f, j * q->each), alive(e));
+        Buf b = buf_new(e->cx->a);
+        for (int w = 0; w < q->words; w++) buf_fmt(&b, ", %s", pack_word(e, q, x, j * q->words + w));
+        const char *to = spot(e, in, s, f, j * q->each);
+        if (ok)
+            line(e, "stn%dx%d_%s(%s, %s%s);", q->each * q->bytes, q->bytes, how, ok, to, b.s);
+        else
+            line(e, "st%dx%d_%s(%s%s);", q->each * q->bytes, q->bytes, how, to, b.s);
+    }
+}
+
+static const char *load_one(Emit *e, const Ins *in, const char *index) {
+    Ty ty = tensor_type(e, in->param);
+    return text_of(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
+}
+
+static void store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
+    Pack k = pack_make(tensor_type(e, in->param), 1);
+    const char *one[1] = {stored(e, in, x)};
+    Buf b = buf_new(e->cx->a);
+    for (int w = 0; w < k.words; w++) buf_fmt(&b, ", %s", pack_word(e, &k, one, w));
+    line(e, "stn%dx%d_%s(%s, p%d + %s%s);", k.bytes, k.bytes, store_policy(in), ok ? ok : "true", in->param, index,
+         b.s);
+}
+
+/* ---- stripes: registers, so every index is a constant. Types shorter than a word share words. ---- */
+
+static bool shares_words(Ty t) {
+    return ty_bytes(t) < 4 && t != TY_BOOL;
+}
+
+static Pack stripe_pack(const Emit *e, const Stripe *s) {
+    int each = e->k->plan.V;
+    while (each * ty_bytes(s->ty) > 16) each /= 2;
+    return pack_make(s->ty, each);
+}
+
+static int stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
+    Pack k = stripe_pack(e, s);
+    return shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
+}
+
+static int64_t stripe_chunks(const Emit *e, const Stripe *s) {
+    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)e->k->plan.W * e->k->plan.V);
+}
+
+static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
+    const Stripe *st = &e->k->stripe[in->imm];
+    int words = stripe_words(e, st);
+    const char *point =
+        in->a[0] < 0 ? "" : text_of(e, " + %s * %" PRId64, val(e, in->a[0], 0, 0), stripe_chunks(e, st) * words);
+    return text_of(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
+}
+
+static void get(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int V = e->k->plan.V;
+    if (!shares_words(st->ty)) {
+        for (int v = 0; v < V; v++) declare(e, i, f, v, stripe_at(e, in, s, f, v));
+        return;
+    }
+    const char *w = text_of(e, "w%d_%d_", i, f);
+    for (int j = 0; j < stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
+    for (int v = 0; v < V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static void put(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i), *from = at(e, in->a[1]);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int V = e->k->plan.V;
+    const char *x[16];
+    for (int v = 0; v < V; v++) x[v] = val(e, in->a[1], f, v);
+    if (!shares_words(st->ty)) {
+        for (int v = 0; v < V; v++) line(e, "%s = %s;", stripe_at(e, in, s, f, v), x[v]);
+        return;
+    }
+    bool same = from->k == K_LOADP && tensor_type(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int j = 0; j < stripe_words(e, st); j++)
+        line(e, "%s = %s;", stripe_at(e, in, s, f, j),
+             same ? text_of(e, "w%d_%d_%d", in->a[1], f, j) : pack_word(e, &k, x, j));
+}
+
+static bool cuda_unrolls(const Emit *e, const Node *n) {
+    for (int i = n->i0; i < n->i1; i++)
+        if (at(e, i)->k == K_GET || at(e, i)->k == K_PUT) return true;
+    return false;
+}
+
+/* A loop over serial points in which stripes or row arrays are indexed: unrolled, the indexes become constants. */
+static void cuda_loop(Emit *e, const Node *n) {
+    line(e, n->count <= UNROLL_MOST ? "#pragma unroll" : "#pragma unroll 1");
+}
+
+/* ---- joins ---- */
+
+static const char *join_name(Op op) {
+    return op == OP_MIN ? "min" : "max";
+}
+
+/* x = op(x, lane i ^ h): every lane ends with the value that join_tree leaves in lane 0, for the operators commute. */
+static void halve(Emit *e, int i, int lanes) {
+    const Ins *in = at(e, i);
+    for (int h = lanes / 2; h >= 1; h /= 2) {
+        if (in->k == K_JOIN)
+            line(e, "x%d = %s;", i,
+                 apply(e, in->op, in->ty, text_of(e, "x%d", i), text_of(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h),
+                       NULL));
+        else
+            line(e, "meet_%s_%s(x%d, x%d, %d, everyone);", join_name(in->op), ty_text(in->ty), i, i + 1, h);
+    }
+}
+
+static void join_begin(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    line(e, "%s x%d = %s;", type_of(in->ty), i, val(e, in->a[0], 0, 0));
+    if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, val(e, in->a[1], 0, 0));
+    halve(e, i, e->k->plan.W < WARP ? e->k->plan.W : WARP);
+}
+
+/* Joins of several values in one exchange over shared memory. Two buffers take turns: who writes one knows by the
+ * barrier between that all have read it. */
+static void exchange(Emit *e, const int *join, int n) {
+    int S = e->k->plan.W / WARP, pad = 1, slot = 0;
+    while (pad < S) pad *= 2;
+    line(e, "if (tid %% 32 == 0) {");
+    for (int j = 0; j < n; j++) {
+        const Ins *in = at(e, join[j]);
+        line(e, "    xs[xb][%d][tid / 32] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
+        if (in->k == K_JOIN2) line(e, "    xs[xb][%d][tid / 32] = xput_i64(x%d);", slot++, join[j] + 1);
+    }
+    line(e, "}");
+    line(e, "__syncthreads();");
+    const char *part = text_of(e, "tid %% %d", pad), *from = text_of(e, "[tid / %d * %d + xi]", S * WARP, S);
+    line(e, "xi = %s;", part);
+    slot = 0;
+    for (int j = 0; j < n; j++) {
+        int i = join[j];
+        const Ins *in = at(e, i);
+        const char *t = ty_text(in->ty);
+        const char *x = text_of(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
+        line(e, "x%d = %s;", i, pad == S ? x : text_of(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
+        if (in->k == K_JOIN2) {
+            x = text_of(e, "xget_i64(xs[xb][%d]%s)", slot++, from);
+            line(e, "x%d = %s;", i + 1, pad == S ? x : text_of(e, "xi < %d ? %s : -1", S, x));
+        }
+        halve(e, i, pad);
+    }
+    line(e, "xb ^= 1;");
+    if (slot > e->slots) e->slots = slot;
+}
+
+static void cuda_block(Emit *e, int i);
+
+/* Later joins of the block whose operands do not depend on this one come along: what makes these is done first. */
+static void join_all(Emit *e, int i) {
+    const Kern *k = e->k;
+    int join[16], n = 1;
+    bool *late = NEWN(e->cx->a, bool, k->nins);
+    join[0] = i;
+    late[i] = true;
+    if (at(e, i)->k == K_JOIN2) late[i + 1] = true;
+    for (int j = i + 1; j < e->block_end; j++) {
+        const Ins *in = at(e, j);
+        bool pure = in->k == K_OP || in->k == K_CELL || in->k == K_CONST, joins = in->k == K_JOIN || in->k == K_JOIN2;
+        if (in->k == K_JOIN2I) continue;
+        if (!pure && !joins) break;
+        for (int a = 0; a < 3; a++)
+            if (in->a[a] >= 0 && in->a[a] < k->nins && (in->k != K_OP || a < op_info(in->op)->arity)) late[j] |= late[in->a[a]];
+        if (late[j]) continue;
+        if (pure) {
+            cuda_block(e, j);
+            e->done[j] = true;
+        } else if (n < COUNT(join)) {
+            join[n++] = j;
+            late[j] = true;
+            if (in->k == K_JOIN2) late[j + 1] = true;
+        }
+    }
+    for (int j = 0; j < n; j++) join_begin(e, join[j]);
+    if (k->plan.W > WARP) exchange(e, join, n);
+    for (int j = 0; j < n; j++) {
+        int q = join[j];
+        line(e, "const %s v%d = x%d;", type_of(at(e, q)->ty), q, q);
+        if (at(e, q)->k == K_JOIN2) line(e, "const i64 v%d = x%d;", q + 1, q + 1);
+        e->done[q] = true;
+    }
+}
+
+/* ---- blocks ---- */
+
+static void cuda_block(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    if (e->done[i]) return;
+    switch (in->k) {
+    case K_CONST: return;
+    case K_SLOT: declare(e, i, 0, 0, text_of(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_ROWIDX: declare(e, i, 0, 0, "row"); return;
+    case K_SERIAL: declare(e, i, 0, 0, e->serial); return;
+    case K_OP: declare(e, i, 0, 0, value(e, in, 0, 0)); return;
+    case K_LOAD1: {
+        const char *x = load_one(e, in, val(e, in->a[0], 0, 0));
+        if (in->a[1] >= 0) x = text_of(e, "%s ? %s : %s", val(e, in->a[1], 0, 0), x, val(e, in->a[2], 0, 0));
+        declare(e, i, 0, 0, x);
+        return;
+    }
+    case K_STORE1:
+        store_one(e, in, both(e, "(lane == 0)", alive(e)), val(e, in->a[0], 0, 0), val(e, in->a[2], 0, 0));
+        return;
+    case K_INIT:
+        for (int q = 0; q < e->k->cell[in->imm].acc; q++)
+            line(e, "c%d_%d = %s;", in->imm, q, literal(e, in->ty, in->c));
+        return;
+    case K_CELL: declare(e, i, 0, 0, text_of(e, "c%d_%d", in->imm, in->acc)); return;
+    case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, val(e, in->a[0], 0, 0)); return;
+    case K_JOIN:
+    case K_JOIN2: join_all(e, i); return;
+    case K_ROWGET: declare(e, i, 0, 0, text_of(e, "a%d[%s]", in->imm, val(e, in->a[0], 0, 0))); return;
+    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, val(e, in->a[0], 0, 0), val(e, in->a[1], 0, 0)); return;
+    default: return;
+    }
+}
+
+/* ---- sweeps ---- */
+
+static void fold(Emit *e, const char *into, Op op, Ty ty, const char *x, const char *if_active) {
+    const char *sum = apply(e, op, ty, into, x, NULL);
+    line(e, "%s = %s;", into, if_active ? text_of(e, "%s ? %s : %s", if_active, sum, into) : sum);
+}
+
+static void elem(Emit *e, int i, const Step *s, int f, int v) {
+    const Ins *in = at(e, i);
+    const Plan *p = &e->k->plan;
+    const char *if_active = active(e, s, f, v);
+    switch (in->k) {
+    case K_OP: declare(e, i, f, v, value(e, in, f, v)); return;
+    case K_ELEM:
+        declare(e, i, f, v,
+                text_of(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty), s->chunk,
+                        (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
+        return;
+    case K_LOAD1: {
+        const char *ok = both(e, in->a[1] >= 0 ? val(e, in->a[1], f, v) : NULL, if_active);
+        const char *x = load_one(e, in, val(e, in->a[0], f, v));
+        const char *fill = in->a[2] >= 0 ? val(e, in->a[2], f, v) : text_of(e, "(%s)0", type_of(in->ty));
+        declare(e, i, f, v, ok ? text_of(e, "%s ? %s : %s", ok, x, fill) : x);
+        return;
+    }
+    case K_STORE1:
+        store_one(e, in, both(e, if_active, alive(e)), val(e, in->a[0], f, v), val(e, in->a[2], f, v));
+        return;
+    case K_FOLD:
+        fold(e, text_of(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
+             val(e, in->a[0], f, v), if_active);
+        return;
+    case K_FOLD2: {
+        const char *c = text_of(e, "c%d_0", in->imm), *ci = text_of(e, "c%d_0", in->imm + 1);
+        const char *x = val(e, in->a[0], f, v), *xi = val(e, in->a[1], f, v);
+        const char *better =
+            text_of(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
+        line(e, "if (%s) %s = %s, %s = %s;", if_active ? both(e, if_active, better) : better, c, x, ci, xi);
+        return;
+    }
+    case K_PACKFOLD: fold(e, text_of(e, "v%d", i), in->op, in->ty, val(e, in->a[0], f, v), if_active); return;
+    case K_ACTIVE: line(e, "v%d = v%d + %s;", i, i, if_active ? text_of(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f"); return;
+    default: return;
+    }
+}
+
+static void cuda_step(Emit *e, int i, const Step *s) {
+    const Ins *in = at(e, i);
+    const Plan *p = &e->k->plan;
+    if (in->k == K_CONST || e->done[i]) return;
+    bool pack = in->k == K_PACKFOLD || in->k == K_ACTIVE;
+    bool by_element = in->rank == RANK_ELEM || pack || in->k == K_FOLD || in->k == K_FOLD2 || in->k == K_STOREP ||
+                      in->k == K_STORE1 || in->k == K_PUT;
+    if (!by_element) {
+        cuda_block(e, i);
+        return;
+    }
+    if (pack) line(e, "%s v%d = %s;", type_of(in->ty), i, in->k == K_ACTIVE ? "0.0f" : literal(e, in->ty, in->c));
+    for (int f = 0; f < p->flight; f++) {
+        if (left_of(e, s, f) == 0) continue;
+        switch (in->k) {
+        case K_LOADP: load_pack(e, i, s, f); break;
+        case K_STOREP: store_pack(e, i, s, f); break;
+        case K_GET: get(e, i, s, f); break;
+        case K_PUT: put(e, i, s, f); break;
+        default:
+            for (int v = 0; v < p->V; v++) elem(e, i, s, f, v);
+        }
+    }
+}
+
+/* ---- the kernel ---- */
+
+static void cuda_head(Emit *e) {
+    const Kern *k = e->k;
+    const Plan *p = &k->plan;
+    int threads = p->W * p->P;
+    e->done = NEWN(e->cx->a, bool, k->nins);
+    line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
+    line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
+         p->min_groups ? text_of(e, ", %d", p->min_groups) : "");
+    line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
+    e->depth++;
+    line(e, "const i32 tid = (i32)threadIdx.x, lane = %s;", p->P == 1 ? "tid" : text_of(e, "tid %% %d", p->W));
+    line(e, "%si64 row = first + (i64)blockIdx.x%s;", p->P == 1 ? "const " : "",
+         p->P == 1 ? "" : text_of(e, " * %d + tid / %d", p->P, p->W));
+    if (p->P > 1) {
+        line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
+        line(e, "if (!live) row = rows - 1;");
+    }
+    if (threads % WARP)
+        line(e, "const u32 everyone = tid / 32 == %d ? 0x%xu : ~0u;", threads / WARP, (1u << threads % WARP) - 1);
+    else
+        line(e, "const u32 everyone = ~0u;");
+    if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
+    if (p->W > WARP) line(e, "__shared__ u64 xs[2][SLOTS][%d];", threads / WARP);
+    if (p->W > WARP) line(e, "i32 xb = 0, xi;");
+    for (int i = 0; i < k->prog->nparams; i++) {
+        const Param *q = &k->prog->param[i];
+        if (k->abi.ptr[i] >= 0)
+            line(e, "%s%s *const p%d = (%s%s *)a.s[%d].p; /* %s */", q->dir == DIR_IN ? "const " : "",
+                 q->ty == TY_BOOL ? "bool8" : ty_text(q->ty), i, q->dir == DIR_IN ? "const " : "",
+                 q->ty == TY_BOOL ? "bool8" : ty_text(q->ty), k->abi.ptr[i], q->name);
+    }
+    for (int i = 0; i < k->nstripes; i++) {
+        const Stripe *s = &k->stripe[i];
+        if (s->home != HOLD_REGISTER) continue;
+        int64_t n = k->domain[s->domain].n_serial * stripe_chunks(e, s) * stripe_words(e, s);
+        line(e, "%s s%d[%" PRId64 "]; /* %s */", shares_words(s->ty) ? "u32" : type_of(s->ty), i, n ? n : 1,
+             s->name ? s->name : "");
+    }
+    for (int i = 0; i < k->narrays; i++) {
+        line(e, "%s a%d[%" PRId64 "];", type_of(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+        if (k->array[i].n > UNROLL_MOST) e->private_bytes += k->array[i].n * ty_bytes(k->array[i].ty) + 16;
+    }
+    for (int i = 0; i < k->ncells; i++)
+        for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", type_of(k->cell[i].ty), i, q);
+}
+
+static void cuda_tail(Emit *e) {
+    e->depth--;
+    line(e, "}");
+}
+
+const Speak speak_cuda = {.head = cuda_head,
+                          .tail = cuda_tail,
+                          .block = cuda_block,
+                          .step = cuda_step,
+                          .prelude = cuda_prelude,
+                          .unrolls = cuda_unrolls,
+                          .loop = cuda_loop};
