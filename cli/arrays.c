@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { AXES = 64, POISON = 0xA5 };
 
@@ -17,6 +18,7 @@ typedef struct Binder {
     Cli *c;
     Axis axis[AXES];
     int n;
+    double total; /* bytes of memory asked for */
 } Binder;
 
 static bool is_tensor(const Array *a) {
@@ -201,6 +203,13 @@ static int64_t bound_of(const Binder *b, const Array *a) {
     return least;
 }
 
+/* More than the machine has would not fail here but later, by a signal. */
+static bool fits(Binder *b, int64_t bytes) {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    b->total += (double)bytes;
+    return pages <= 0 || page <= 0 || b->total <= (double)pages * (double)page;
+}
+
 static Rc make(Binder *b, Array *a, rowfold_arg *arg, int number) {
     Cli *c = b->c;
     Npy dense = {.rank = a->param.rank, .count = 1};
@@ -220,7 +229,7 @@ static Rc make(Binder *b, Array *a, rowfold_arg *arg, int number) {
     if (empty) dense.count = 0, bytes = 0;
     if (!a->shaped) {
         a->bytes = (size_t)bytes;
-        a->data = npy_memory(a->bytes);
+        a->data = fits(b, bytes) ? npy_memory(a->bytes) : NULL;
         if (!a->data)
             return fail(c, F_MEMORY, "smaller extents", "there is no memory for the %lld bytes of %s", (long long)bytes,
                         a->param.name);

@@ -13,10 +13,10 @@ Rc file_read_source(Cli *c, const char *path, char **text, size_t *n) {
     const bool standard = strcmp(path, "-") == 0;
     const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fail(c, F_READ, NULL, "%s: %s", path, strerror(errno));
-    char *s = cli_get(c, SOURCE_MAX + 2);
+    char *s = malloc(SOURCE_MAX + 1);
     size_t got = 0;
-    int error = 0;
-    while (got < SOURCE_MAX + 1) {
+    int error = s ? 0 : ENOMEM;
+    while (s && got < SOURCE_MAX + 1) {
         const ssize_t r = read(fd, s + got, SOURCE_MAX + 1 - got);
         if (r < 0 && errno == EINTR) continue;
         if (r < 0) error = errno;
@@ -24,10 +24,14 @@ Rc file_read_source(Cli *c, const char *path, char **text, size_t *n) {
         got += (size_t)r;
     }
     if (!standard) close(fd);
+    if (!error && got <= SOURCE_MAX) {
+        *text = cli_get(c, got + 1);
+        memcpy(*text, s, got);
+        *n = got;
+    }
+    free(s);
     if (error) return fail(c, F_READ, NULL, "%s: %s", path, strerror(error));
-    if (got > SOURCE_MAX) return fail(c, F_LARGE, "at most 1 MiB", "%s is too large for a program", path);
-    *text = s, *n = got;
-    return RC_OK;
+    return got > SOURCE_MAX ? fail(c, F_LARGE, "at most 1 MiB", "%s is too large for a program", path) : RC_OK;
 }
 
 static int write_all(int fd, const void *p, size_t n) {

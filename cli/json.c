@@ -40,10 +40,9 @@ static int hex4(const char *p) {
  */
 static const char *string(Reader *r) {
     if (!eat(r, '"')) return NULL;
-    const size_t longest = strcspn(r->p, "\"") + 1;
-    size_t n = longest;
-    for (const char *p = r->p; *p && *p != '"'; p += *p == '\\' && p[1] ? 2 : 1) n = (size_t)(p - r->p) + 4;
-    char *s = cli_get(r->c, n), *q = s;
+    const char *end = r->p; /* no longer than it is written */
+    while (*end && *end != '"') end += *end == '\\' && end[1] ? 2 : 1;
+    char *s = cli_get(r->c, (size_t)(end - r->p) + 1), *q = s;
     for (; *r->p && *r->p != '"'; r->p++) {
         if (*r->p != '\\') {
             *q++ = *r->p;

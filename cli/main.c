@@ -77,6 +77,7 @@ int main(int argc, char **argv) {
     Cli c = {0};
     Rc rc = options_read(&c, argc, argv);
     if (!rc) rc = dispatch(&c);
+    if (!rc && progress_stopped()) rc = RC_STOPPED; /* done with the best so far */
     /* A full disk shows when the last bytes go out. */
     const bool lost = ferror(stdout) != 0 || fflush(stdout) != 0;
     if (lost && (rc == RC_OK || rc == RC_STOPPED)) {

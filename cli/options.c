@@ -222,7 +222,9 @@ static Rc unknown(Cli *c, const char *word) {
 Rc options_read(Cli *c, int argc, char **argv) {
     struct option longs[COUNT(options) + 1] = {{0}};
     int which[COUNT(options)], n = 0, ch, at;
-    char letters[2 * COUNT(options) + 2] = ":";
+    /* '-': words come in their order, whatever POSIXLY_CORRECT says; ':': a missing value is told from an unknown
+     * option */
+    char letters[2 * COUNT(options) + 3] = "-:";
     /* --json must be known before anything fails */
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0) c->o.json = true;
@@ -254,6 +256,10 @@ Rc options_read(Cli *c, int argc, char **argv) {
     argc--, argv++;
     for (optind = 1; (ch = getopt_long(argc, argv, letters, longs, &at)) != -1;) {
         const struct Option *o = NULL;
+        if (ch == 1) {
+            cli_list(c, &c->o.words, optarg);
+            continue;
+        }
         if (ch == 0) o = &options[which[at]];
         for (int i = 0; ch > ' ' && ch != '?' && ch != ':' && i < n; i++)
             if (options[which[i]].letter == ch) o = &options[which[i]];

@@ -112,5 +112,5 @@ Rc command_tune(Cli *c) {
     else if (!kept)
         rc = print_json(c, &s, candidates, receipt);
     if (!rc) rc = kept;
-    return !rc && progress_stopped() ? RC_STOPPED : rc;
+    return rc;
 }

@@ -103,7 +103,7 @@ rowfold_status call_wrong(rowfold_context *ctx, Slug slug, const char *fmt, ...)
     char msg[512];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(msg, sizeof msg, fmt, ap);
+    text_print(msg, sizeof msg, fmt, ap);
     va_end(ap);
     Arena *a = arena_new(&ctx->al, NULL);
     if (!a) return call_memory(ctx);

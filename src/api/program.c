@@ -77,7 +77,7 @@ static Err read_constants(Cx *cx, const char *text, ConstBind *k, int max, int *
         if (*n == max) return diag(cx, S_ARG, NOWHERE, NULL, "more than %d constants are bound", max);
         char *end = NULL;
         k[*n].name = name;
-        k[*n].v = value ? strtod(value, &end) : 0;
+        k[*n].v = value ? text_f64(value, &end) : 0;
         if (!value || !*value || *end)
             return diag(cx, S_API_CONSTANT, NOWHERE, "name=number", "'%.40s' is not given a number", name);
     }

@@ -106,14 +106,10 @@ char *arena_str(Arena *a, const char *s, size_t n) {
 }
 
 char *arena_printf(Arena *a, const char *fmt, ...) {
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    char *s = text_fmt(a, fmt, ap);
     va_end(ap);
-    char *s = arena_get(a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n >= 0) vsnprintf(s, (size_t)n + 1, fmt, again);
-    va_end(again);
     return s;
 }
 

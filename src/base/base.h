@@ -79,6 +79,10 @@ void buf_str(Buf *b, const char *s);
 void buf_fmt(Buf *b, const char *fmt, ...) PRINTF(2, 3);
 void buf_json(Buf *b, const char *s);  /* s as a quoted JSON string; bytes that are not UTF-8 become U+FFFD */
 void buf_f64(Buf *b, double x);        /* shortest text that reads back to x; nan, inf, -inf */
+/* vsnprintf (0 for a format that cannot be printed) and strtod whose numbers have a point whatever the host program's locale. */
+int text_print(char *s, size_t cap, const char *fmt, va_list ap) PRINTF(3, 0);
+char *text_fmt(Arena *a, const char *fmt, va_list ap) PRINTF(2, 0);
+double text_f64(const char *s, char **end);
 bool str_eq(const char *a, const char *b);
 bool str_starts(const char *s, const char *head);
 bool str_i64(const char *s, int64_t *out); /* whole string, decimal; false when it is not a number or too large */

@@ -28,14 +28,10 @@ bool slug_find(const char *text, Slug *out) {
 Err diag(Cx *cx, Slug slug, Place at, const char *accept, const char *fmt, ...) {
     int max = cx->max_diags ? cx->max_diags : 50;
     if (cx->ndiags++ >= max) return slugs[slug].err;
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    const char *msg = text_fmt(cx->a, fmt, ap);
     va_end(ap);
-    char *msg = arena_get(cx->a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n >= 0) vsnprintf(msg, (size_t)n + 1, fmt, again);
-    va_end(again);
     Diag *d = NEW(cx->a, Diag);
     *d = (Diag){.slug = slug, .at = at, .msg = msg, .accept = accept};
     if (cx->last) cx->last->next = d;
@@ -53,7 +49,7 @@ static void print_line(const char *src, Place at, Buf *out) {
     buf_str(out, "    ");
     for (size_t i = 0; i < n; i++) { /* control bytes never reach a terminal */
         unsigned char c = (unsigned char)p[i];
-        char shown = c == '\t' || c < 0x20 || c == 0x7F ? ' ' : (char)c;
+        char shown = c < 0x20 || c == 0x7F ? ' ' : (char)c;
         buf_put(out, &shown, 1);
     }
     buf_fmt(out, "\n    %*s^", at.col > 1 ? (at.col > 201 ? 200 : at.col - 1) : 0, "");

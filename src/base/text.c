@@ -2,6 +2,7 @@
 #include "base.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,16 +29,65 @@ void buf_put(Buf *b, const char *s, size_t n) {
 
 void buf_str(Buf *b, const char *s) { buf_put(b, s, strlen(s)); }
 
+/* The host program may have set a locale with a decimal comma, for all of its threads. The calling thread alone leaves it for the time
+ * of one conversion; the C libraries keep "C" at hand, so that this neither allocates nor fails. */
+typedef struct Point {
+    locale_t c, was;
+} Point;
+
+static Point point_begin(void) {
+    Point p = {.c = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
+    if (p.c) p.was = uselocale(p.c);
+    return p;
+}
+
+static void point_end(Point p) {
+    if (!p.c) return;
+    uselocale(p.was);
+    freelocale(p.c);
+}
+
+double text_f64(const char *s, char **end) {
+    Point p = point_begin();
+    double x = strtod(s, end);
+    point_end(p);
+    return x;
+}
+
+int text_print(char *s, size_t cap, const char *fmt, va_list ap) {
+    Point p = point_begin();
+    int n = vsnprintf(s, cap, fmt, ap);
+    point_end(p);
+    return n < 0 ? 0 : n;
+}
+
+char *text_fmt(Arena *a, const char *fmt, va_list ap) {
+    char small[256]; /* fits most; a longer one is printed twice */
+    va_list again;
+    va_copy(again, ap);
+    int n = text_print(small, sizeof small, fmt, ap);
+    char *s = arena_get(a, (size_t)n + 1);
+    if (n >= (int)sizeof small)
+        text_print(s, (size_t)n + 1, fmt, again);
+    else
+        memcpy(s, small, (size_t)n);
+    va_end(again);
+    return s;
+}
+
 void buf_fmt(Buf *b, const char *fmt, ...) {
+    char small[256];
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = text_print(small, sizeof small, fmt, ap);
     va_end(ap);
-    if (n > 0) {
+    if (n >= (int)sizeof small) {
         room(b, (size_t)n);
-        vsnprintf(b->s + b->n, (size_t)n + 1, fmt, again);
+        text_print(b->s + b->n, (size_t)n + 1, fmt, again);
         b->n += (size_t)n;
+    } else {
+        buf_put(b, small, (size_t)n);
     }
     va_end(again);
 }
@@ -84,10 +134,12 @@ void buf_f64(Buf *b, double x) {
         return;
     }
     char t[40];
+    Point p = point_begin();
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(t, sizeof t, "%.*g", digits, x);
         if (strtod(t, NULL) == x) break;
     }
+    point_end(p);
     buf_str(b, t);
 }
 

@@ -53,7 +53,7 @@ Err cost_coefs(Cx *cx, const CostPolicy *p, const char *text, double *coef) {
         if (eq) *eq = 0;
         for (int i = 0; i < p->ncoefs; i++)
             if (str_eq(p->coef[i].name, item)) at = i;
-        double v = eq ? strtod(eq + 1, &end) : 0;
+        double v = eq ? text_f64(eq + 1, &end) : 0;
         if (at < 0 || !eq || end == eq + 1 || *end || !is_cost(v))
             return diag(cx, S_COST_COEFFICIENT, NOWHERE, coef_names(cx, p), "policy %s: %.40s=%.40s", p->name, item,
                         eq ? eq + 1 : "");

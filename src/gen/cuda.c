@@ -170,10 +170,15 @@ static Pack pack_of(Emit *e, const Ins *in) {
         if (!(mapped >> p->axis[d] & 1))
             while (inner % each) each /= 2;
         int64_t n = e->k->shape.n[p->axis[d]];
-        if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner)) break;
+        if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner))
+            break; /* rows that are not known yet, or a stride no memory has */
     }
-    int bytes = each * ty_bytes(p->ty);
-    if (each > 1 && bytes > e->align[in->param]) e->align[in->param] = bytes;
+    if (each > 1) {
+        if (each > e->align_each[in->param])
+            e->align_each[in->param] = each, e->align[in->param] = each * ty_bytes(p->ty);
+        for (int d = 0; d < p->rank; d++)
+            if (!(mapped >> p->axis[d] & 1)) e->align_dims[in->param] |= (uint8_t)(1u << d);
+    }
     return pack_make(p->ty, each);
 }
 
@@ -222,23 +227,23 @@ static bool is_weight(const Emit *e, int param) { /* all rows read it */
     return true;
 }
 
-/* Does a sweep other than the last that loads it load parameter `param` too, and is instruction i in the last one? */
-static bool is_last_read(const Emit *e, int i) {
+/* Is the sweep being emitted the last of several that load the parameter? */
+static bool is_last_read(const Emit *e, int param) {
     const Kern *k = e->k;
-    int param = at(e, i)->param, sweeps = 0, last = -1;
+    int sweeps = 0, last = -1;
     for (int n = 0; n < k->nnodes; n++) {
         bool loads = false;
         for (int j = k->node[n].i0; j < k->node[n].i1 && k->node[n].kind == NODE_SWEEP; j++)
             loads |= k->ins[j].k == K_LOADP && k->ins[j].param == param;
         if (loads) sweeps++, last = k->node[n].i1;
     }
-    return sweeps > 1 && i < last && i >= 0 && last - i <= k->nins && at(e, i)->param == param && e->sweep_end == last;
+    return sweeps > 1 && e->node_end == last;
 }
 
 static const char *load_policy(Emit *e, int i) {
     const Ins *in = at(e, i);
     bool input = e->k->prog->param[in->param].dir == DIR_IN;
-    if (in->policy == LOAD_KEEP) return is_weight(e, in->param) || !is_last_read(e, i) ? "keep" : "last";
+    if (in->policy == LOAD_KEEP) return is_weight(e, in->param) || !is_last_read(e, in->param) ? "keep" : "last";
     if (in->policy == LOAD_PLAIN || is_weight(e, in->param)) return "plain";
     return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
 }
@@ -258,7 +263,7 @@ static void load_pack(Emit *e, int i, const Step *s, int f) {
     Pack k = pack_of(e, in);
     int V = e->k->plan.V, pieces = V / k.each;
     const char *how = load_policy(e, i), *w = text_of(e, "w%d_%d_", i, f);
-    bool hinted = str_eq(how, "keep") || str_eq(how, "last");
+    const char *hint = str_eq(how, "keep") ? ", hot" : str_eq(how, "last") ? ", cold" : "";
     Buf names = buf_new(e->cx->a);
     for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
     line(e, "u32 %s;", names.s);
@@ -266,20 +271,16 @@ static void load_pack(Emit *e, int i, const Step *s, int f) {
         const char *if_active = active(e, s, f, j * k.each);
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
-        const char *rest = text_of(e, "%s%s%s", spot(e, in, s, f, j * k.each), hinted ? ", " : "",
-                                   !hinted                ? ""
-                                   : str_eq(how, "keep") ? "hot"
-                                                          : "cold");
+        const char *rest = text_of(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
         /* a piece that the end cuts: its elements one by one */
         int64_t left = left_of(e, s, f);
         if (left >= 0 && left % k.each) {
-            line(e, "%s = 0;", text_of(e, "%s%d", w, j * k.words));
-            for (int v = j * k.each; v < (j + 1) * k.each; v++)
-                line(e, "if %s put%d(%s%d, %d, lde%d_%s(%s%s));", active(e, s, f, v), k.bytes, w, word_at(&k, v),
-                     shift_at(&k, v), k.bytes, how, spot(e, in, s, f, v),
-                     !hinted                ? ""
-                     : str_eq(how, "keep") ? ", hot"
-                                            : ", cold");
+            for (int v = j * k.each; v < (j + 1) * k.each; v++) {
+                const char *to = text_of(e, "%s%d", w, word_at(&k, v));
+                if (k.bytes == 8) to = text_of(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
+                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", active(e, s, f, v), k.bytes, to, shift_at(&k, v),
+                     k.bytes, how, spot(e, in, s, f, v), hint);
+            }
             continue;
         }
         if (if_active)
@@ -417,8 +418,8 @@ static void halve(Emit *e, int i, int lanes) {
     for (int h = lanes / 2; h >= 1; h /= 2) {
         if (in->k == K_JOIN)
             line(e, "x%d = %s;", i,
-                 apply(e, in->op, in->ty, text_of(e, "x%d", i), text_of(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h),
-                       NULL));
+                 apply(e, in->op, in->ty, text_of(e, "x%d", i),
+                       text_of(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h), NULL));
         else
             line(e, "meet_%s_%s(x%d, x%d, %d, everyone);", join_name(in->op), ty_text(in->ty), i, i + 1, h);
     }
@@ -473,13 +474,14 @@ static void join_all(Emit *e, int i) {
     join[0] = i;
     late[i] = true;
     if (at(e, i)->k == K_JOIN2) late[i + 1] = true;
-    for (int j = i + 1; j < e->block_end; j++) {
+    for (int j = i + 1; j < e->node_end; j++) {
         const Ins *in = at(e, j);
         bool pure = in->k == K_OP || in->k == K_CELL || in->k == K_CONST, joins = in->k == K_JOIN || in->k == K_JOIN2;
         if (in->k == K_JOIN2I) continue;
         if (!pure && !joins) break;
         for (int a = 0; a < 3; a++)
-            if (in->a[a] >= 0 && in->a[a] < k->nins && (in->k != K_OP || a < op_info(in->op)->arity)) late[j] |= late[in->a[a]];
+            if (in->a[a] >= 0 && in->a[a] < k->nins && (in->k != K_OP || a < op_info(in->op)->arity))
+                late[j] |= late[in->a[a]];
         if (late[j]) continue;
         if (pure) {
             cuda_block(e, j);
@@ -575,7 +577,9 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
         return;
     }
     case K_PACKFOLD: fold(e, text_of(e, "v%d", i), in->op, in->ty, val(e, in->a[0], f, v), if_active); return;
-    case K_ACTIVE: line(e, "v%d = v%d + %s;", i, i, if_active ? text_of(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f"); return;
+    case K_ACTIVE:
+        line(e, "v%d = v%d + %s;", i, i, if_active ? text_of(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
+        return;
     default: return;
     }
 }
@@ -629,8 +633,7 @@ static void cuda_head(Emit *e) {
     else
         line(e, "const u32 everyone = ~0u;");
     if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
-    if (p->W > WARP) line(e, "__shared__ u64 xs[2][SLOTS][%d];", threads / WARP);
-    if (p->W > WARP) line(e, "i32 xb = 0, xi;");
+    if (p->W > WARP) line(e, "EXCHANGE(%d)", threads / WARP);
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *q = &k->prog->param[i];
         if (k->abi.ptr[i] >= 0)

@@ -25,11 +25,33 @@ void line(Emit *e, const char *fmt, ...) {
 }
 
 static void one_step(Emit *e, const Node *n, const Step *s) {
-    line(e, "{");
+    int G = e->speak->group ? e->speak->group(e, s) : 0;
+    if (G) line(e, "for (i64 g = 0; g < %d; g += %d) {", e->R, G);
+    else line(e, "{");
+    e->grouped = G > 0;
+    e->copies = G ? G : e->R;
     e->depth++;
     for (int i = n->i0; i < n->i1; i++) e->speak->step(e, i, s);
     e->depth--;
+    e->grouped = false;
+    e->copies = e->R;
     line(e, "}");
+}
+
+bool cell_is_array(const Emit *e, const Cell *c) {
+    return c->acc > 4 || e->R > 8;
+}
+
+/* Accumulators whose number must be known in the text of a sweep. */
+static int named_accumulators(const Emit *e, const Node *n) {
+    const Kern *k = e->k;
+    int acc = 1;
+    for (int i = n->i0; i < n->i1; i++) {
+        if (k->ins[i].k != K_FOLD) continue;
+        const Cell *c = &k->cell[k->ins[i].imm];
+        if (!cell_is_array(e, c) && c->acc > acc) acc = c->acc;
+    }
+    return acc;
 }
 
 static void emit_sweep(Emit *e, const Node *n) {
@@ -37,16 +59,18 @@ static void emit_sweep(Emit *e, const Node *n) {
     const Domain *d = &e->k->domain[n->domain];
     int64_t chunk = (int64_t)p->W * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
     /* a loop body holds whole rounds of the accumulators, so that which one a chunk meets is known in the text */
-    int64_t round = p->acc > F ? p->acc / F : 1, unroll = p->U > round ? p->U - p->U % round : round;
+    int64_t acc = named_accumulators(e, n), round = acc > F ? acc / F : 1, unroll = p->U > round ? p->U - p->U % round : round;
     if (unroll > full) unroll = full > round ? full - full % round : round;
     int64_t looped = full >= unroll ? full - full % unroll : 0;
+    if (e->speak->unrolls && e->speak->unrolls(e, n)) looped = 0;
     e->domain = n->domain;
+    e->node_end = n->i1;
     if (n->note) line(e, "/* %s */", n->note);
     if (looped) {
         line(e, "for (i64 c = 0; c < %lld; c += %lld) {", (long long)(looped * F), (long long)(unroll * F));
         e->depth++;
         for (int64_t u = 0; u < unroll; u++) {
-            Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", u * F % p->acc, -1};
+            Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", u * F % acc, -1};
             one_step(e, n, &s);
         }
         e->depth--;
@@ -54,7 +78,7 @@ static void emit_sweep(Emit *e, const Node *n) {
     }
     for (int64_t i = looped; i * step < d->n_mapped; i++) {
         int64_t left = d->n_mapped - i * step;
-        Step s = {arena_printf(e->cx->a, "%lldl", (long long)(i * F)), i * F % p->acc, left < step ? left : -1};
+        Step s = {arena_printf(e->cx->a, "%lldl", (long long)(i * F)), i * F % acc, left < step ? left : -1};
         one_step(e, n, &s);
     }
     e->domain = -1;
@@ -67,10 +91,12 @@ static void emit_nodes(Emit *e, int at) {
         if (n->kind == NODE_SWEEP) {
             emit_sweep(e, n);
         } else if (n->kind == NODE_BLOCK) {
+            e->node_end = n->i1;
             for (int i = n->i0; i < n->i1; i++) e->speak->block(e, i);
         } else {
             const char *outer = e->serial;
             e->serial = arena_printf(e->cx->a, "g%d", at);
+            if (e->speak->loop) e->speak->loop(e, n);
             line(e, "for (i64 %s = 0; %s < %lld; %s++) {", e->serial, e->serial, (long long)n->count, e->serial);
             e->depth++;
             emit_nodes(e, n->child);
@@ -82,10 +108,15 @@ static void emit_nodes(Emit *e, int at) {
 }
 
 Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
-    if (pb->caps.kind != KIND_HOST)
-        return diag(cx, S_EMIT_KIND, NOWHERE, "a host device or preset", "no dialect for %s devices yet",
+    static const struct {
+        const Speak *speak;
+        Dialect dialect;
+    } spoken[KIND_COUNT] = {[KIND_HOST] = {&speak_host, DIALECT_HOST}, [KIND_CUDA] = {&speak_cuda, DIALECT_CUDA}};
+    const Speak *speak = spoken[pb->caps.kind].speak;
+    if (!speak)
+        return diag(cx, S_EMIT_KIND, NOWHERE, "a host or CUDA device or preset", "no dialect for %s devices yet",
                     kind_text(pb->caps.kind));
-    Emit e = {.cx = cx, .pb = pb, .k = k, .speak = &speak_host, .out = buf_new(cx->a), .domain = -1};
+    Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1};
     e.speak->head(&e);
     emit_nodes(&e, k->root);
     e.speak->tail(&e);
@@ -96,7 +127,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     buf_put(&all, e.out.s, e.out.n);
     int64_t elements = 0;
     for (int i = 0; i < k->ndomains; i++) elements = i64_max(elements, k->domain[i].n_serial * k->domain[i].n_mapped);
-    *out = (Unit){.dialect = DIALECT_HOST,
+    *out = (Unit){.dialect = spoken[pb->caps.kind].dialect,
                   .isa = pb->caps.isa,
                   .entry = arena_printf(cx->a, "rowfold_kernel_%s", k->name),
                   .text = all.s,
@@ -104,6 +135,10 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .abi = k->abi,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,
+                  .private_bytes = e.private_bytes,
                   .elements_per_row = elements};
+    memcpy(out->align, e.align, sizeof out->align);
+    memcpy(out->align_each, e.align_each, sizeof out->align_each);
+    memcpy(out->align_dims, e.align_dims, sizeof out->align_dims);
     return OK;
 }

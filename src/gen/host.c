@@ -145,10 +145,13 @@ typedef struct Spot { /* where a register of a pack access lies */
     const char *step; /* elements from one lane to the next; NULL: 1 */
 } Spot;
 
+/* What the loop over groups of registers adds to a place, `each` for a register. */
+static const char *beyond(Emit *e, int each) { return e->grouped ? text_of(e, " + g * %d", each) : ""; }
+
 static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, chunk = (int64_t)p->W * p->V;
-    const char *elem = text_of(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, off);
+    const char *elem = text_of(e, "(%s * %" PRId64 " + %" PRId64 "%s)", s->chunk, chunk, off, beyond(e, e->L * p->V));
     const char *base = scalar(e, in->a[0]);
     if (in->a[1] < 0 && p->V == 1) return (Spot){text_of(e, "p%d + %s + %s", in->param, base, elem), NULL};
     const char *stride = in->a[1] < 0 ? "1" : scalar(e, in->a[1]);
@@ -161,8 +164,11 @@ static const char *slot(Emit *e, const Ins *in, const Step *s, int f, int v, int
     const Domain *d = &e->k->domain[e->k->stripe[in->imm].domain];
     int64_t chunk = (int64_t)p->W * p->V, point = ceil_div(d->n_mapped, chunk) * chunk;
     const char *serial = in->a[0] < 0 ? "" : text_of(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
-    return text_of(e, "s%d + (%s * %" PRId64 " + %d)%s", in->imm, s->chunk, chunk, ((f * p->V + v) * e->R + r) * e->L,
-                   serial);
+    return text_of(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk, ((f * p->V + v) * e->R + r) * e->L, beyond(e, e->L), serial);
+}
+
+static const char *cell(Emit *e, int c, int acc, int r) {
+    return cell_is_array(e, &e->k->cell[c]) ? text_of(e, "c%d[%d%s]", c, acc * e->R + r, beyond(e, 1)) : text_of(e, "c%d_%d_%d", c, acc, r);
 }
 
 static const char *only(Emit *e, int n) {
@@ -235,7 +241,7 @@ static void host_block(Emit *e, int i) {
         if (in->rank == RANK_ROW)
             declare(e, i, name, false, value(e, in, false, 0, 0, 0));
         else
-            for (int r = 0; r < e->R; r++) declare(e, i, text_of(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
+            for (int r = 0; r < e->copies; r++) declare(e, i, text_of(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
         return;
     case K_LOAD1: {
         const char *x =
@@ -250,15 +256,15 @@ static void host_block(Emit *e, int i) {
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
-            for (int r = 0; r < e->R; r++)
-                line(e, "c%d_%d_%d = bc_v%s(%s);", in->imm, q, r, ty_text(in->ty), literal(e, in->ty, in->c));
+            for (int r = 0; r < e->copies; r++)
+                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(in->ty), literal(e, in->ty, in->c));
         return;
     case K_CELL:
-        for (int r = 0; r < e->R; r++)
-            declare(e, i, text_of(e, "v%d_%d", i, r), true, text_of(e, "c%d_%d_%d", in->imm, in->acc, r));
+        for (int r = 0; r < e->copies; r++)
+            declare(e, i, text_of(e, "v%d_%d", i, r), true, cell(e, in->imm, in->acc, r));
         return;
     case K_SETCELL:
-        for (int r = 0; r < e->R; r++) line(e, "c%d_0_%d = %s;", in->imm, r, reg(e, in->a[0], 0, 0, r));
+        for (int r = 0; r < e->copies; r++) line(e, "%s = %s;", cell(e, in->imm, 0, r), reg(e, in->a[0], 0, 0, r));
         return;
     case K_JOIN: join(e, i); return;
     case K_JOIN2: join_arg(e, i); return;
@@ -271,6 +277,13 @@ static void host_block(Emit *e, int i) {
 
 /* ---- sweeps ---- */
 
+/* The accumulator that chunk f of the step is added to. */
+static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
+    const Cell *q = &e->k->cell[c];
+    if (cell_is_array(e, q)) return text_of(e, "c%d[(%s + %d) %% %d * %d + %d%s]", c, s->chunk, f, q->acc, e->R, r, beyond(e, 1));
+    return cell(e, c, (int)((s->mod + f) % q->acc), r);
+}
+
 /* cell = op(cell, x), kept where not active */
 static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, int n) {
     const char *sum = apply(e, op, true, ty, cell, x, NULL);
@@ -279,7 +292,7 @@ static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, in
 }
 
 static void fold_arg(Emit *e, const Ins *in, const char *x, const char *index, int r, int n) {
-    const char *best = text_of(e, "c%d_0_%d", in->imm, r), *where = text_of(e, "c%d_0_%d", in->imm + 1, r),
+    const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r),
                *t = ty_text(in->ty);
     const char *m = text_of(e, "better_%s_v%s(%s, %s, %s, %s)", join_name(in->op), t, x, index, best, where);
     if (n < e->L) m = text_of(e, "%s & %s", m, only(e, n));
@@ -301,8 +314,8 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
     case K_OP: declare(e, i, name, true, value(e, in, true, f, v, r)); return;
     case K_ELEM:
         declare(e, i, name, true,
-                text_of(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 ", %d)", ty_text(in->ty), s->chunk,
-                        (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, p->V));
+                text_of(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(in->ty), s->chunk, (int64_t)p->W * p->V,
+                        ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, beyond(e, e->L * p->V), p->V));
         return;
     case K_LOADP: {
         Spot q = spot(e, in, s, f, v, r);
@@ -344,8 +357,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
              reg(e, in->a[1], f, v, r));
         return;
     case K_FOLD:
-        fold_into(e, text_of(e, "c%d_%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc), r),
-                  in->op, in->ty, reg(e, in->a[0], f, v, r), n);
+        fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n);
         return;
     case K_FOLD2: fold_arg(e, in, reg(e, in->a[0], f, v, r), reg(e, in->a[1], f, v, r), r, n); return;
     case K_PACKFOLD: fold_into(e, text_of(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
@@ -359,8 +371,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
 
 static void host_step(Emit *e, int i, const Step *s) {
     const Ins *in = at(e, i);
-    if (in->k == K_CONST) return;
-    if (in->rank == RANK_ROW && (in->k == K_OP || in->k == K_LOAD1 || in->k == K_ROWGET)) {
+    if (in->rank == RANK_ROW && ins_makes(in)) { /* the same for all elements: as in a block */
         host_block(e, i);
         return;
     }
@@ -369,12 +380,12 @@ static void host_step(Emit *e, int i, const Step *s) {
         host_block(e, i);
         return;
     }
-    for (int r = 0; pack && r < e->R; r++)
+    for (int r = 0; pack && r < e->copies; r++)
         declare(e, i, text_of(e, "v%d_%d", i, r), true,
                 text_of(e, "bc_v%s(%s)", ty_text(in->ty), in->k == K_ACTIVE ? "0" : literal(e, in->ty, in->c)));
     for (int f = 0; f < e->k->plan.flight; f++)
         for (int v = 0; v < e->k->plan.V; v++)
-            for (int r = 0; r < e->R; r++) {
+            for (int r = 0; r < e->copies; r++) {
                 int n = active(e, s, f, v, r);
                 if (n) elem(e, i, s, f, v, r, n);
             }
@@ -385,13 +396,14 @@ static void host_step(Emit *e, int i, const Step *s) {
  * stride apart. */
 static void prefetch(Emit *e, const Step *s) {
     const Kern *k = e->k;
-    const Node *first = NULL;
+    const Node *first = NULL, *head = &k->node[k->root];
     for (int n = 0; n < k->nnodes && !first; n++)
         if (k->node[n].kind == NODE_SWEEP) first = &k->node[n];
     if (!first || first->domain != e->domain || k->plan.V != 1) return;
     for (int i = first->i0; i < first->i1; i++) {
         const Ins *in = at(e, i);
         if (in->k != K_LOADP || in->a[1] >= 0) continue;
+        if (at(e, in->a[0])->k != K_CONST && in->a[0] >= head->i1) continue; /* made in the first sweep's own scope */
         const Param *p = &k->prog->param[in->param];
         int row = -1, nrow = 0;
         for (int d = 0; d < p->rank; d++)
@@ -399,7 +411,7 @@ static void prefetch(Emit *e, const Step *s) {
         if (nrow != 1) continue;
         int bytes = ty_bytes(p->ty);
         for (int f = 0; f < k->plan.flight; f++)
-            for (int r = 0; r < e->R; r++)
+            for (int r = 0; r < e->copies; r++)
                 if (active(e, s, f, 0, r) && (r * e->L * bytes) % 64 == 0)
                     line(e, "__builtin_prefetch(%s + %d * a[%d].i);", spot(e, in, s, f, 0, r).at, k->plan.prefetch,
                          k->abi.stride[in->param][row]);
@@ -409,7 +421,7 @@ static void prefetch(Emit *e, const Step *s) {
 static void host_head(Emit *e) {
     const Kern *k = e->k;
     e->L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup;
-    e->R = k->plan.W / e->L;
+    e->R = e->copies = k->plan.W / e->L;
     line(e, "void rowfold_kernel_%s(const slot *restrict a, i64 row0, i64 row1) {", k->name);
     e->depth++;
     for (int i = 0; i < k->prog->nparams; i++) {
@@ -429,10 +441,16 @@ static void host_head(Emit *e) {
         line(e, "%s a%d[%" PRId64 "];", scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
     line(e, "for (i64 row = row0; row < row1; row++) {");
     e->depth++;
-    for (int i = 0; i < k->ncells; i++)
-        for (int q = 0; q < k->cell[i].acc; q++)
-            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", ty_text(k->cell[i].ty), i, q, r);
+    for (int i = 0; i < k->ncells; i++) {
+        const Cell *c = &k->cell[i];
+        if (cell_is_array(e, c)) line(e, "v%s c%d[%d];", ty_text(c->ty), i, c->acc * e->R);
+        for (int q = 0; q < c->acc && !cell_is_array(e, c); q++)
+            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", ty_text(c->ty), i, q, r);
+    }
 }
+
+/* Many registers are looped over, a few at a time: lanes do not meet within a step, and the text stays short. */
+static int host_group(const Emit *e, const Step *s) { return s->left < 0 && e->R > 8 && e->R % 4 == 0 ? 4 : 0; }
 
 static void host_tail(Emit *e) {
     e->depth--;
@@ -442,4 +460,5 @@ static void host_tail(Emit *e) {
     line(e, "}");
 }
 
-const Speak speak_host = {host_head, host_tail, host_block, host_step, host_prelude};
+const Speak speak_host = {
+    .head = host_head, .tail = host_tail, .block = host_block, .step = host_step, .group = host_group, .prelude = host_prelude};

@@ -154,7 +154,7 @@ static bool get_num(Reader *r, Ty ty, Num *out) {
             out->u = bits;
         return (ty == TY_F32 ? out->f != out->f : out->d != out->d) ? true : bad(r, "the bits of a NaN", w);
     }
-    double d = strtod(w, &end);
+    double d = text_f64(w, &end);
     if (end == w || *end) return bad(r, "a number", w);
     uint32_t usual = 0x7FC00000U; /* a NaN without bits is this one, whatever its sign */
     if (ty == TY_F64)

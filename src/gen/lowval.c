@@ -124,7 +124,7 @@ int low_coord(Low *l, int axis) {
 }
 
 int low_serial_index(Low *l, uint32_t axes) {
-    if (axes == l->serial) return l->serial_index;
+    if (axes && axes == l->serial) return l->serial_index;
     int at = -1;
     for (int i = 0; i < MAX_AXES; i++) {
         if (!(axes >> i & 1)) continue;

@@ -252,7 +252,7 @@ static double take_f64(In *in) {
         x = (double)INFINITY;
     else if (str_eq(s, "-inf"))
         x = -(double)INFINITY;
-    else if (!*s || strspn(s, "0123456789+-.e") != strlen(s) || strlen(s) > 32 || (x = strtod(s, &end), *end) ||
+    else if (!*s || strspn(s, "0123456789+-.e") != strlen(s) || strlen(s) > 32 || (x = text_f64(s, &end), *end) ||
              isinf(x))
         return expected(in, "a number"), 0;
     in->at++;

@@ -175,8 +175,10 @@ static Err check_values(Cx *cx, const Plan *plan) {
 /* Dimensions that no backend of this kind realises: anything but the default is refused. A backend that learns one
  * moves its row here. */
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
-    static const int nowhere[] = {DIM_cluster, DIM_split, DIM_stages, DIM_min_groups, DIM_grid};
+    static const int nowhere[] = {DIM_cluster, DIM_split, DIM_stages, DIM_grid};
     Kind kind = pb->caps.kind;
+    if (plan->min_groups && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups, kind_text(kind));
     for (int i = 0; i < COUNT(nowhere); i++) {
         int d = nowhere[i], v = plan_dim_get(plan, d);
         if (v != dim_info(d)->def)
@@ -254,6 +256,18 @@ static Err check_index(Cx *cx, const Problem *pb, const Sched *sc) {
     return OK;
 }
 
+/* order=fixed: W lanes of acc accumulators are the 1,024 partials, and joining accumulators first, then lanes from the outside in, halves them
+ * pairwise from 512 down, whatever W is. Everything else that can change a bit of a sum is pinned. */
+static Err check_fixed(Cx *cx, const Plan *plan) {
+    if (plan->W * plan->acc != FIXED_PARTIALS || plan->V != 1)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1", "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc,
+                    plan->V, plan->W * plan->acc, FIXED_PARTIALS);
+    if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact", "order=fixed with combine=%s stat=%s div=%s",
+                    dim_info(DIM_combine)->word[plan->combine], stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div]);
+    return OK;
+}
+
 static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     int64_t chunk = (int64_t)plan->W * plan->V;
     for (int i = 0; i < sc->nsweeps && plan->tail == TAIL_EXACT; i++) {
@@ -268,6 +282,13 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     }
     if (plan->acc > 1 && (sc->stat == STAT_ONLINE || sc->stat == STAT_WELFORD))
         return diag(cx, S_PLAN_ACC, NOWHERE, "1", "acc=%d with stat=%s", plan->acc, stat_text(sc->stat));
+    if (plan->order == ORDER_FIXED) {
+        Err e = check_fixed(cx, plan);
+        if (e) return e;
+    }
+    if (plan->order == ORDER_SERIAL && (plan->W > 1 || plan->acc > 1 || plan->flight > 1 || plan->stat != STAT_TWO_PASS))
+        return diag(cx, S_PLAN_ORDER, NOWHERE, "W=1 acc=1 flight=1 stat=two-pass", "order=serial with W=%d acc=%d flight=%d stat=%s",
+                    plan->W, plan->acc, plan->flight, stat_text((Stat)plan->stat));
     for (int v = 0; v < pb->prog->nvals; v++) {
         const Val *x = &pb->prog->val[v];
         if (x->op == OP_RED && x->policy == POLICY_ORDERED && (plan->W > 1 || plan->acc > 1 || plan->flight > 1))

@@ -18,6 +18,8 @@ typedef struct Plan {
 } Plan;
 enum { FUSE_OFF, FUSE_ON };
 enum { DIV_EXACT, DIV_RECIPROCAL };
+enum { ORDER_PLAN, ORDER_FIXED, ORDER_SERIAL };
+enum { FIXED_PARTIALS = 1024 }; /* of order=fixed: element e of a row is added to partial e mod 1,024 */
 enum { COMBINE_INNER, COMBINE_OUTER };
 enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
 enum { STORE_PLAIN, STORE_STREAM };

@@ -200,6 +200,24 @@ static Err open_hold(Cx *cx, const Cand *c, const Item *it, Space *s) {
     return set_hold(cx, s, c->name, h, n);
 }
 
+/* A fixed order leaves the other dimensions that shape a sum one value; items behind it in the text may still ask for more. */
+static void fit_order(Cx *cx, Space *s, int order) {
+    static const int one_dims[] = {DIM_V, DIM_stat, DIM_div};
+    for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++) set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
+    if (order == ORDER_FIXED) {
+        int acc[8], n = 0;
+        for (int i = 0; i < s->n[DIM_W] && n < COUNT(acc); i++) {
+            int W = s->value[DIM_W][i];
+            if (FIXED_PARTIALS % W == 0 && dim_is_legal(DIM_acc, FIXED_PARTIALS / W)) acc[n++] = FIXED_PARTIALS / W;
+        }
+        if (n) set_dim(cx, s, DIM_acc, acc, n);
+        set_dim(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
+    } else if (order == ORDER_SERIAL) {
+        static const int single[] = {DIM_W, DIM_acc, DIM_flight};
+        for (int i = 0; i < COUNT(single); i++) set_dim(cx, s, single[i], (const int[]){1}, 1);
+    }
+}
+
 static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Space *s) {
     Holdable all;
     Err e = find_holdable(cx, pb, &all);
@@ -220,6 +238,7 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
         int d = dim_find(it.name, it.nname);
         if (d < 0) return diag(cx, S_PLAN_DIMENSION, NOWHERE, dim_names(cx), "%s", item_quote(cx, it.name, it.nname));
         e = open_dim(cx, d, &it, s);
+        if (!e && d == DIM_order && s->n[d] == 1) fit_order(cx, s, s->value[d][0]);
     }
     return e;
 }
@@ -313,11 +332,12 @@ static void shed(Space *s) {
     }
 }
 
-/* Is an f32 tile divided by a value that varies over fewer axes? */
+/* Is an f32 tile of elements divided by a value of the row? */
 static bool divides(const Prog *p) {
     for (int i = 0; i < p->nvals; i++) {
         const Val *v = &p->val[i];
-        if (v->op == OP_DIV && v->ty == TY_F32 && p->val[v->a[1]].axes != v->axes) return true;
+        if (v->op != OP_DIV || v->ty != TY_F32 || p->val[v->a[1]].op == OP_CONST) continue;
+        if (v->axes & ~p->row_axes && !(p->val[v->a[1]].axes & ~p->row_axes)) return true;
     }
     return false;
 }

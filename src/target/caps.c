@@ -225,7 +225,7 @@ static bool read_value(Form form, const char *s, void *at) {
         return true;
     case BYTES: return str_i64(s, at) && *(int64_t *)at >= 0;
     case F64:
-        d = strtod(s, &end);
+        d = text_f64(s, &end);
         if (!*s || strspn(s, "0123456789+-.e") != strlen(s) || *end || !isfinite(d) || d < 0) return false;
         *(double *)at = d;
         return true;

@@ -93,6 +93,11 @@ typedef struct Unit {
     Abi abi;
     int lanes, rows_per_group;
     int64_t shared_bytes;
+    /* GPUs: where packs are one access, what a parameter's pointer (bytes) and strides (elements) along the dimensions align_dims must be
+     * multiples of for that; 0: nothing. Other memory takes a slower form. */
+    int align[MAX_PARAMS], align_each[MAX_PARAMS];
+    uint8_t align_dims[MAX_PARAMS];
+    int64_t private_bytes;    /* GPUs: memory a lane was given on purpose; what the compiler takes beyond is spilt registers */
     bool fresh;         /* build it anew even where a cache has it */
     int64_t elements_per_row; /* about how much work a row is, for deciding on threads */
 } Unit;

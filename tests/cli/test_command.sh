@@ -6,6 +6,8 @@ rowfold=${ROWFOLD:-$build/cli/rowfold}
 kernels=$root/kernels
 export XDG_DATA_HOME=$scratch/data HOME=$scratch/home ROWFOLD_CACHE=${ROWFOLD_CACHE:-$scratch/cache}
 mkdir -p "$HOME"
+# an allocation that cannot be is NULL under sanitizers too
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}allocator_may_return_null=1
 cd "$scratch"
 rf() { "$rowfold" "$@"; }
 
@@ -89,6 +91,8 @@ for bad in '--seed -1' '--seed x' '--seed 99999999999999999999' '--threads 0' '-
 done
 check 'no file' exits 2 'command.words' rf run
 check 'too many words' exits 2 'one word too many' rf run a b c
+check 'options after words, whatever POSIX says' exits 0 'plans judged' env POSIXLY_CORRECT=1 "$rowfold" plan "$kernels/softmax.row" --shape n=16 --device preset:avx2
+check 'words after --' exits 6 'file.read' rf check -- --json
 check 'errors leave stdout alone' silent rf run missing.row --shape n=1
 check 'an error as JSON' holds 'd["error"]["slug"] == "command.option" and rc == 2 and d["error"]["exit"] == 2' rf run --json --nope
 
@@ -136,6 +140,7 @@ for type in f64 f32 f16 bf16 f8e4m3 f8e5m2; do
 done
 check 'run with a gather' exits 0 'right' rf run "$kernels/cross_entropy.row" --shape rows=9,n=33
 check 'run of no rows' exits 0 'right: 0 elements' rf run "$kernels/softmax.row" --shape rows=0,n=10
+check 'run of a measured plan' exits 0 'right: 320 elements' rf run "$kernels/softmax.row" --shape rows=5,n=64 --effort measure --budget-candidates 2
 check 'run of a pinned plan' holds '"W=32 " in d["plan"] and "hold.x=reload" in d["plan"]' rf run "$kernels/softmax.row" --shape rows=2,n=640 --pin W=32,hold.x=reload --json
 again() { local plan; plan=$(rf run "$kernels/softmax.row" --shape rows=2,n=640 --pin W=32 --json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["plan"])'); holds "d['plan'] == '$plan'" rf run "$kernels/softmax.row" --shape rows=2,n=640 --plan "$plan" --json; }
 check 'a printed plan can be given back' again
@@ -181,6 +186,7 @@ check 'shape that is no number' exits 2 'command.value' rf run "$soft" --shape r
 check 'negative shape' exits 2 'command.value' rf run "$soft" --shape rows=-4,n=4
 check 'two extents of one axis' exits 2 'n is 4 in --shape and 5' rf run "$soft" --shape rows=4,n=4 --shape n=5
 check 'shape past memory' exits 1 'memory.exhausted' rf run "$soft" --shape rows=9000000000000000,n=4
+check 'shape past this machine' exits 1 'memory.exhausted' rf run "$soft" --shape rows=400000000,n=4096
 check 'shape past 64 bits' exits 1 'memory.exhausted' rf run "$soft" --shape rows=9000000000000000,n=9000000000000000
 check 'shape against input, both are named' exits 2 'n is 5 in --shape and 4 in x.npy \(x\)' rf run "$soft" --in x=x.npy --shape n=5
 npy w.npy '<f4' False '(5,)' 1 2 3 4 5

@@ -130,6 +130,7 @@ int main(int argc, char **argv) {
         if (str_eq(argv[i], "--isa")) isa = argv[i + 1];
         if (str_eq(argv[i], "--cc")) cc = argv[i + 1];
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     printf("# %s --pairs %lld --seed %llu\n", argv[0], pairs, seed);
     for (int i = 0; i < ISA_COUNT; i++)
         if (cpu_has((Isa)i) && (!isa || str_eq(isa, isa_text((Isa)i)))) d.isa[d.nisas++] = (Isa)i;

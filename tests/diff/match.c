@@ -142,6 +142,8 @@ bool match_oracle(Match *p, const Args *out) {
 
 /* ---- the pair ---- */
 
+enum { MOST_TEXT = 100000 };
+
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
                const char *plan) {
     *p = (Match){.cx = {.a = arena_new(NULL, NULL)}, .seed = seed, .caps = *caps, .ok = true, .rows = 1};
@@ -155,15 +157,17 @@ bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint
     p->shape = p->pb.shape;
     for (int i = 0; i < p->prog->naxes; i++)
         if (p->prog->row_axes >> i & 1) p->rows *= p->shape.n[i];
-    if (plan ? plan_read(&p->cx, plan, &p->plan) != OK : (p->plan = randplan(&p->cx, &p->pb, &r, &p->draws), false))
-        return wrong(p, "plan_read");
     Args a;
     randargs(&p->cx, p->prog, &p->shape, p->fill, seed, layout == 3, &a);
     spread(p, &a, p->fill, seed);
     copy_args(p, &a, &p->interp);
     copy_args(p, &a, &p->cpu);
-    if (kern_lower(&p->cx, &p->pb, &p->plan, &p->kern) != OK) return wrong(p, "kern_lower");
-    if (caps->kind == KIND_HOST && unit_emit(&p->cx, &p->pb, p->kern, &p->unit) != OK) return wrong(p, "unit_emit");
+    if (plan && plan_read(&p->cx, plan, &p->plan) != OK) return wrong(p, "plan_read");
+    do {
+        if (!plan) p->plan = randplan(&p->cx, &p->pb, &r, &p->draws);
+        if (kern_lower(&p->cx, &p->pb, &p->plan, &p->kern) != OK) return wrong(p, "kern_lower");
+        if (caps->kind == KIND_HOST && unit_emit(&p->cx, &p->pb, p->kern, &p->unit) != OK) return wrong(p, "unit_emit");
+    } while (!plan && p->unit.bytes > MOST_TEXT); /* a long row's many lanes, all spelt out, take a compiler seconds */
     return true;
 }
 

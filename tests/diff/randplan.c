@@ -3,13 +3,21 @@
 
 enum { TRIES = 60 };
 
-static int draw(Rng *r, int d) {
+static int draw(const Caps *c, Rng *r, int d) {
     const DimInfo *info = dim_info(d);
     const int v = info->legal[rng_int(r, info->nlegal)];
-    switch (d) {
+    switch (d) { /* what the machine lacks is not worth a draw */
+    case DIM_load: return c->has_keep ? v : LOAD_PLAIN;
+    case DIM_store: return c->has_stream_store ? v : STORE_PLAIN;
+    case DIM_prefetch: return c->kind == KIND_HOST ? v : 0;
+    case DIM_cluster:
+    case DIM_split:
+    case DIM_stages:
+    case DIM_min_groups:
+    case DIM_grid: return info->def;
     case DIM_W: return rng_int(r, 2) ? 1 << rng_int(r, 8) : v; /* most rows are short: wide plans are mostly tail */
     case DIM_stat: return rng_int(r, 2) ? v : STAT_TWO_PASS;
-    case DIM_tail: return rng_int(r, 4) ? TAIL_GUARDED : v;
+    case DIM_tail: return rng_int(r, 8) ? TAIL_GUARDED : v;
     case DIM_acc:
     case DIM_flight:
     case DIM_V: return rng_int(r, 2) ? v : info->legal[0];
@@ -36,12 +44,9 @@ static void draw_holds(Cx *cx, const Problem *pb, Rng *r, Plan *plan) {
 }
 
 Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
-    static const int unrealised[] = {DIM_cluster, DIM_split, DIM_stages, DIM_min_groups, DIM_grid};
     for (int t = 0; t < TRIES; t++) {
         Plan p = plan_default();
-        for (int d = 0; d < DIM_COUNT; d++) *plan_dim(&p, d) = draw(r, d);
-        for (int i = 0; i < COUNT(unrealised); i++) *plan_dim(&p, unrealised[i]) = dim_info(unrealised[i])->def;
-        if (pb->caps.kind != KIND_HOST) p.prefetch = 0;
+        for (int d = 0; d < DIM_COUNT; d++) *plan_dim(&p, d) = draw(&pb->caps, r, d);
         draw_holds(cx, pb, r, &p);
         ++*draws;
         Cx own = {.a = cx->a};

@@ -1,0 +1,518 @@
+/* NVIDIA GPUs as devices: libcuda is found at run time, units become cubins by NVRTC, launches go to the default stream
+ * of the caller's current context, or of the device's primary one where there is none. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cudadrv.h"
+
+#include "../base/os.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_DEVICE = 100, MOST_BLOCKS = 0x7fffffff, MOST_CHECKS = MAX_PARAMS * (MAX_RANK + 1) };
+/* CUdevice_attribute and CUfunction_attribute of the driver API */
+enum {
+    ATTR_BLOCK_X = 2,
+    ATTR_WARP = 10,
+    ATTR_UNITS = 16,
+    ATTR_MEMORY_KHZ = 36,
+    ATTR_BUS_BITS = 37,
+    ATTR_L2 = 38,
+    ATTR_MAJOR = 75,
+    ATTR_MINOR = 76,
+    ATTR_REGISTERS = 82,
+    ATTR_SHARED = 97
+};
+enum { FN_SHARED = 1, FN_LOCAL = 3, FN_REGISTERS = 4 };
+
+typedef struct CudaModule {
+    Module m;
+    CuModule mod, loose_mod;
+    CuFunction fn;
+    CuFunction _Atomic loose; /* takes memory that is not aligned to packs; built when first needed */
+    pthread_mutex_t lock;     /* for building it */
+    unsigned threads;
+    int64_t rows_per_group;
+    int nchecks;
+    struct {
+        int slot;
+        uint64_t mask; /* bits that must be 0 */
+    } check[MOST_CHECKS];
+    Unit unit; /* with text and entry of its own */
+} CudaModule;
+
+/* ---- the driver ---- */
+
+Err cuda_said(Cx *cx, const CudaDevice *c, int code, Slug slug, const char *what) {
+    const char *name = NULL;
+    if (!code) return OK;
+    Err err = code == 2 ? ERR_MEMORY : slug_err(slug);
+    if (!cx) return err;
+    if (c->cu.error_name(code, &name) || !name) name = "an unknown error";
+    return diag(cx, code == 2 ? S_OOM : slug, NOWHERE, NULL, "%s: %s: %s (%d)", c->d.name, what, name, code);
+}
+
+/* The functions of a driver; NULL on success, else what is wrong with it. */
+static const char *driver_open(Driver *cu) {
+    const char *asked = getenv("ROWFOLD_LIBCUDA");
+    *cu = (Driver){.lib = dlopen(asked && asked[0] ? asked : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL)};
+    if (!cu->lib) return "no libcuda.so.1: the NVIDIA driver is not installed";
+    int (*find2)(const char *, void **, int, uint64_t, int *) = NULL;
+    int (*find1)(const char *, void **, int, uint64_t) = NULL;
+    void *at2 = dlsym(cu->lib, "cuGetProcAddress_v2"), *at1 = dlsym(cu->lib, "cuGetProcAddress");
+    memcpy(&find2, &at2, sizeof at2);
+    memcpy(&find1, &at1, sizeof at1);
+    const char *missing = find1 || find2 ? NULL : "libcuda.so.1 is older than CUDA 11.3";
+#define F(symbol, field, params, version)                                                         \
+    if (!missing) {                                                                               \
+        void *f = NULL;                                                                           \
+        int said = find2 ? find2(#symbol, &f, version, 0, NULL) : find1(#symbol, &f, version, 0); \
+        memcpy(&cu->field, &f, sizeof f);                                                         \
+        if (said || !f) missing = "libcuda.so.1 lacks " #symbol;                                  \
+    }
+    CUDA_FUNCTIONS(F)
+#undef F
+    return missing;
+}
+
+static const char *driver_start(Driver *cu, int *devices) {
+    const char *wrong = driver_open(cu);
+    *devices = 0;
+    if (wrong) return wrong;
+    int err = cu->init(0);
+    if (!err) err = cu->device_count(devices);
+    return err == NO_DEVICE || (!err && !*devices) ? "the driver sees no device"
+           : err                                   ? "the driver does not start"
+                                                   : NULL;
+}
+
+/* The context of all our work with a device is settled by the first that needs one. */
+static Err settle(Cx *cx, CudaDevice *c, CuContext current) {
+    CuDevice of = -1;
+    if (current && c->cu.ctx_device(&of) == 0 && of == c->ordinal) {
+        c->ctx = current;
+    } else {
+        CuContext primary = NULL;
+        int err = c->cu.primary_retain(&primary, c->ordinal);
+        if (err) return cuda_said(cx, c, err, S_RT_CUDA, "no context");
+        c->primary = true;
+        c->ctx = primary;
+    }
+    return OK;
+}
+
+Err cuda_enter(Cx *cx, CudaDevice *c, bool *pushed) {
+    CuContext current = NULL;
+    c->cu.ctx_current(&current);
+    *pushed = false;
+    CuContext ours = c->ctx;
+    if (ours && current == ours) return OK;
+    if (!ours) {
+        pthread_mutex_lock(&c->lock);
+        Err err = c->ctx ? OK : settle(cx, c, current);
+        ours = c->ctx;
+        pthread_mutex_unlock(&c->lock);
+        if (err) return err;
+        if (current == ours) return OK;
+    }
+    int err = c->cu.ctx_push(ours);
+    *pushed = !err;
+    return cuda_said(cx, c, err, S_RT_CUDA, "cannot use the context");
+}
+
+void cuda_leave(CudaDevice *c, bool pushed) {
+    CuContext unused;
+    if (pushed) c->cu.ctx_pop(&unused);
+}
+
+/* ---- devices ---- */
+
+static int attribute(const CudaDevice *c, int which) {
+    int x = 0;
+    return c->cu.device_attribute(&x, which, c->ordinal) ? 0 : x;
+}
+
+static void describe(CudaDevice *c) {
+    Caps *caps = &c->d.caps;
+    char model[96] = "?";
+    int major = attribute(c, ATTR_MAJOR), minor = attribute(c, ATTR_MINOR), driver = 0;
+    double bits = attribute(c, ATTR_BUS_BITS), khz = attribute(c, ATTR_MEMORY_KHZ);
+    c->cu.device_name(model, sizeof model, c->ordinal);
+    c->cu.driver_version(&driver);
+    caps_preset("h200", caps);
+    snprintf(c->d.name, sizeof c->d.name, "cuda:%d", c->ordinal);
+    snprintf(caps->name, sizeof caps->name, "cuda:%d", c->ordinal);
+    snprintf(c->arch, sizeof c->arch, "sm_%d%d%s", major, minor, major >= 9 ? "a" : "");
+    caps->subgroup = attribute(c, ATTR_WARP);
+    caps->max_lanes = caps->max_group = attribute(c, ATTR_BLOCK_X);
+    caps->shared_bytes = attribute(c, ATTR_SHARED);
+    caps->registers = attribute(c, ATTR_REGISTERS);
+    caps->units = attribute(c, ATTR_UNITS);
+    caps->l2_bytes = attribute(c, ATTR_L2);
+    caps->max_cluster = major >= 9 ? 16 : 1;
+    caps->has_keep = major >= 8;
+    if (bits > 0 && khz > 0)
+        caps->copy_bytes_per_s =
+            0.87 * 2 * khz * 1e3 * bits / 8; /* two transfers a clock, of which a copy gets this share */
+    snprintf(c->d.identity, sizeof c->d.identity, "%s; %s; %d units; driver CUDA %d.%d; %s", model, c->arch,
+             caps->units, driver / 1000, driver % 1000 / 10, c->rtc.lib ? "NVRTC " : c->rtc.why);
+    size_t n = strlen(c->d.identity);
+    char options[400];
+    nvrtc_options(c->arch, false, options, sizeof options);
+    if (c->rtc.lib)
+        snprintf(c->d.identity + n, sizeof c->d.identity - n, "%d.%d; %s", c->rtc.major, c->rtc.minor, options);
+}
+
+static void cuda_close(Device *d) {
+    CudaDevice *c = (CudaDevice *)d;
+    bool pushed;
+    if (c->stream && cuda_enter(NULL, c, &pushed) == OK) {
+        c->cu.stream_free(c->stream);
+        cuda_leave(c, pushed);
+    }
+    if (c->primary) c->cu.primary_release(c->ordinal);
+    nvrtc_close(&c->rtc);
+    dlclose(c->cu.lib);
+    pthread_mutex_destroy(&c->lock);
+    rt_put(d->rt, c);
+}
+
+static Err cuda_open(Cx *cx, Rt *rt) {
+    Driver cu;
+    int devices;
+    const char *wrong = driver_start(&cu, &devices);
+    for (int i = 0; i < devices && !wrong; i++) {
+        CudaDevice *c = rt_get(rt, sizeof *c);
+        Err err = c ? OK : rt_oom(cx, "a CUDA device", sizeof *c);
+        if (!err) {
+            Driver own;
+            wrong = driver_open(&own); /* a reference of its own, so that devices close alone */
+            c->cu = own;
+            c->d.ops = &cuda_ops;
+            c->d.rt = rt;
+            pthread_mutex_init(&c->lock, NULL);
+            nvrtc_open(&c->rtc);
+            c->cu.device_get(&c->ordinal, i);
+            describe(c);
+            err = rt_add(cx, rt, &c->d);
+            if (err) cuda_close(&c->d);
+        }
+        if (err) {
+            dlclose(cu.lib);
+            return err;
+        }
+    }
+    if (cu.lib) dlclose(cu.lib);
+    return OK;
+}
+
+/* Asked for by name and not among the devices: why. */
+static Err cuda_find(Cx *cx, Rt *rt, const char *name, Device **out) {
+    Driver cu;
+    int devices;
+    (void)rt, (void)out;
+    if (!str_eq(name, "cuda") && !str_starts(name, "cuda:")) return OK;
+    const char *wrong = driver_start(&cu, &devices);
+    if (cu.lib) dlclose(cu.lib);
+    return wrong ? diag(cx, S_RT_NO_DRIVER, NOWHERE, "`rowfold devices` lists what is here", "no device `%s`: %s", name,
+                        wrong)
+                 : OK;
+}
+
+/* ---- building ---- */
+
+/* The cubin out of the cache or the compiler. What spills is refused either way. */
+static bool cubin_of(CudaDevice *c, const Unit *u, bool loose, bool cached, char **file, const char **cubin,
+                     size_t *bytes, Facts *f, Fail *fail) {
+    char options[400], version[32];
+    const Alloc *al = rt_options(c->d.rt)->al;
+    nvrtc_options(c->arch, loose, options, sizeof options);
+    snprintf(version, sizeof version, "nvrtc %d.%d", c->rtc.major, c->rtc.minor);
+    const void *parts[] = {u->text, u->entry, options, version};
+    const size_t sizes[] = {u->bytes, strlen(u->entry), strlen(options), strlen(version)};
+    Hash key = cache_key(parts, sizes, COUNT(parts));
+    f->from_cache = cached && cache_find(rt_cache(c->d.rt), key, file, cubin, bytes);
+    if (f->from_cache) return true;
+    int64_t from = os_now_ns();
+    if (!nvrtc_build(&c->rtc, al, u, c->arch, loose, file, bytes, fail)) return false;
+    f->compile_ns = os_now_ns() - from;
+    *cubin = *file;
+    cache_store(rt_cache(c->d.rt), key, *cubin, *bytes);
+    return true;
+}
+
+static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunction *fn, Facts *f, Fail *fail) {
+    for (int cached = u->fresh ? 0 : 1; cached >= 0; cached--) {
+        char *file = NULL;
+        const char *cubin;
+        size_t bytes;
+        if (!cubin_of(c, u, loose, cached != 0, &file, &cubin, &bytes, f, fail)) return false;
+        f->code_bytes = (int)bytes;
+        int64_t from = os_now_ns();
+        int err = c->cu.module_load(mod, cubin);
+        if (!err) err = c->cu.module_function(fn, *mod, u->entry);
+        f->load_ns = os_now_ns() - from;
+        rt_put(c->d.rt, file);
+        if (!err) return true;
+        if (*mod) c->cu.module_unload(*mod);
+        *mod = NULL;
+        fail->slug = S_BUILD_LOAD;
+        const char *name = NULL;
+        c->cu.error_name(err, &name);
+        snprintf(fail->text, sizeof fail->text, "%s cannot load `%s`: %s", c->d.name, u->entry,
+                 name ? name : "unknown error");
+        if (!f->from_cache) break; /* a stale entry is answered by a fresh build */
+    }
+    return false;
+}
+
+/* What memory must be aligned to for accesses of whole packs. */
+static void checks_make(CudaModule *m, const Unit *u) {
+    for (int q = 0; q < MAX_PARAMS; q++) {
+        if (!u->align[q] || u->abi.ptr[q] < 0) continue;
+        m->check[m->nchecks].slot = u->abi.ptr[q];
+        m->check[m->nchecks++].mask = (uint64_t)u->align[q] - 1;
+        for (int d = 0; d < MAX_RANK; d++) {
+            if (!(u->align_dims[q] >> d & 1)) continue;
+            m->check[m->nchecks].slot = u->abi.stride[q][d];
+            m->check[m->nchecks++].mask = (uint64_t)u->align_each[q] - 1;
+        }
+    }
+}
+
+static bool unit_keep(Rt *rt, const Unit *u, CudaModule *m) {
+    char *text = rt_get(rt, u->bytes + 1), *entry = rt_get(rt, strlen(u->entry) + 1);
+    m->unit = *u;
+    m->unit.text = text, m->unit.entry = entry;
+    if (!text || !entry) return false;
+    memcpy(text, u->text, u->bytes);
+    memcpy(entry, u->entry, strlen(u->entry));
+    return true;
+}
+
+static void module_put(CudaDevice *c, CudaModule *m) {
+    bool pushed;
+    if ((m->mod || m->loose_mod) && cuda_enter(NULL, c, &pushed) == OK) {
+        if (m->mod) c->cu.module_unload(m->mod);
+        if (m->loose_mod) c->cu.module_unload(m->loose_mod);
+        cuda_leave(c, pushed);
+    }
+    pthread_mutex_destroy(&m->lock);
+    rt_put(c->d.rt, (void *)(uintptr_t)m->unit.text);
+    rt_put(c->d.rt, (void *)(uintptr_t)m->unit.entry);
+    rt_put(c->d.rt, m);
+}
+
+static void facts_read(const CudaDevice *c, const CudaModule *m, Facts *f) {
+    c->cu.function_attribute(&f->registers, FN_REGISTERS, m->fn);
+    c->cu.function_attribute(&f->local_bytes, FN_LOCAL, m->fn);
+    c->cu.function_attribute(&f->shared_bytes, FN_SHARED, m->fn);
+    c->cu.occupancy(&f->groups_per_unit, m->fn, (int)m->threads, 0);
+}
+
+static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
+    CudaDevice *c = (CudaDevice *)d;
+    bool pushed;
+    if (u->dialect != DIALECT_CUDA)
+        return diag(cx, S_ARG, NOWHERE, "the CUDA dialect", "the unit is in a dialect for other devices");
+    if (!c->rtc.lib) return diag(cx, S_RT_NO_NVRTC, NOWHERE, "libnvrtc.so.13 or .12", "%s: %s", d->name, c->rtc.why);
+    Err err = cuda_enter(cx, c, &pushed);
+    if (err) return err;
+    CudaModule *m = rt_get(d->rt, sizeof *m);
+    Fail fail = {.slug = S_OOM, .text = "no memory for a module"};
+    bool ok = m && unit_keep(d->rt, u, m);
+    if (m) pthread_mutex_init(&m->lock, NULL);
+    if (ok) {
+        m->threads = (unsigned)(u->lanes * u->rows_per_group);
+        m->rows_per_group = u->rows_per_group;
+        m->m.facts =
+            (Facts){.registers = -1, .local_bytes = -1, .shared_bytes = -1, .groups_per_unit = -1, .code_bytes = -1};
+        checks_make(m, u);
+        ok = load(c, u, false, &m->mod, &m->fn, &m->m.facts, &fail);
+    }
+    if (ok) facts_read(c, m, &m->m.facts);
+    if (ok && m->m.facts.local_bytes > u->private_bytes) { /* by the driver's count, which is the one that runs */
+        fail.slug = S_BUILD_SPILLS;
+        snprintf(fail.text, sizeof fail.text, "`%s` has %d bytes of local memory, %lld of them meant; registers=%d",
+                 u->entry, m->m.facts.local_bytes, (long long)u->private_bytes, m->m.facts.registers);
+        ok = false;
+    }
+    cuda_leave(c, pushed);
+    if (ok) {
+        *out = &m->m;
+        return OK;
+    }
+    if (m) module_put(c, m);
+    return diag(cx, fail.slug, NOWHERE, NULL, "%s", fail.text);
+}
+
+static void cuda_unload(Module *mod) {
+    module_put((CudaDevice *)mod->dev, (CudaModule *)mod);
+}
+
+/* ---- launching ---- */
+
+static Err loose_build(Cx *cx, CudaDevice *c, CudaModule *m, CuFunction *out) {
+    pthread_mutex_lock(&m->lock);
+    *out = atomic_load(&m->loose);
+    Fail fail = {.slug = S_INTERNAL};
+    bool ok = *out != NULL;
+    if (!ok) {
+        Facts unused = {0};
+        int relaxed = 2; /* a capture that goes on in this thread is not disturbed */
+        c->cu.capture_mode(&relaxed);
+        ok = load(c, &m->unit, true, &m->loose_mod, out, &unused, &fail);
+        c->cu.capture_mode(&relaxed);
+        if (ok) atomic_store(&m->loose, *out);
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (ok) return OK;
+    return cx ? diag(cx, fail.slug, NOWHERE, NULL, "%s", fail.text) : slug_err(fail.slug);
+}
+
+static Err function_for(Cx *cx, CudaDevice *c, CudaModule *m, const Slot *slots, CuFunction *out) {
+    uint64_t off = 0;
+    for (int i = 0; i < m->nchecks; i++) off |= (uint64_t)slots[m->check[i].slot].i & m->check[i].mask;
+    *out = off ? atomic_load_explicit(&m->loose, memory_order_acquire) : m->fn;
+    return *out ? OK : loose_build(cx, c, m, out);
+}
+
+static int start(const CudaDevice *c, const CudaModule *m, CuFunction fn, const Slot *slots, int64_t rows, CuStream s) {
+    int64_t most = MOST_BLOCKS * m->rows_per_group;
+    int err = 0;
+    for (int64_t first = 0; first < rows && !err; first += most) {
+        int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group);
+        void *args[] = {(void *)(uintptr_t)slots, &first, &rows};
+        err = c->cu.launch(fn, (unsigned)blocks, 1, 1, m->threads, 1, 1, 0, s, args, NULL);
+    }
+    return err;
+}
+
+static Err cuda_launch(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int threads) {
+    (void)threads;
+    CudaDevice *c = (CudaDevice *)mod->dev;
+    CudaModule *m = (CudaModule *)mod;
+    CuFunction fn;
+    bool pushed;
+    Err err = cuda_enter(cx, c, &pushed);
+    if (err) return err;
+    err = function_for(cx, c, m, slots, &fn);
+    if (!err) err = cuda_said(cx, c, start(c, m, fn, slots, rows, NULL), S_RT_CUDA, "launch");
+    cuda_leave(c, pushed);
+    return err;
+}
+
+static Err cuda_sync(Cx *cx, Device *d) {
+    CudaDevice *c = (CudaDevice *)d;
+    bool pushed;
+    Err err = cuda_enter(cx, c, &pushed);
+    if (!err) err = cuda_said(cx, c, c->cu.ctx_sync(), S_RT_CUDA, "a kernel failed");
+    if (!err) cuda_leave(c, pushed);
+    return err;
+}
+
+typedef struct Timed {
+    const CudaDevice *c;
+    const CudaModule *m;
+    const Slot *const *sets;
+    const CuFunction *fn; /* of each set */
+    int nsets;
+    int64_t rows;
+} Timed;
+
+static int timed_start(void *user, int i, CuStream s) {
+    const Timed *t = user;
+    return start(t->c, t->m, t->fn[i % t->nsets], t->sets[i % t->nsets], t->rows, s);
+}
+
+static Err cuda_time_module(Cx *cx, Module *mod, const Slot *const *sets, int nsets, int64_t rows, int threads,
+                            int calls, int64_t *ns) {
+    (void)threads;
+    CudaDevice *c = (CudaDevice *)mod->dev;
+    CuFunction *fn = rt_get(mod->dev->rt, (size_t)nsets * sizeof *fn);
+    bool pushed;
+    if (!fn) return rt_oom(cx, "the sets of a timing", (size_t)nsets * sizeof *fn);
+    Err err = cuda_enter(cx, c, &pushed);
+    for (int i = 0; i < nsets && !err; i++) err = function_for(cx, c, (CudaModule *)mod, sets[i], &fn[i]);
+    Timed t = {c, (CudaModule *)mod, sets, fn, nsets, rows};
+    if (!err) err = cuda_time(cx, c, timed_start, &t, calls, ns);
+    cuda_leave(c, pushed);
+    rt_put(mod->dev->rt, fn);
+    return err;
+}
+
+/* ---- memory ---- */
+
+static Err cuda_get(Cx *cx, Device *d, size_t bytes, Mem **out) {
+    CudaDevice *c = (CudaDevice *)d;
+    bool pushed;
+    CuPtr at = 0;
+    Mem *m = rt_get(d->rt, sizeof *m);
+    if (!m) return rt_oom(cx, "a buffer", sizeof *m);
+    Err err = cuda_enter(cx, c, &pushed);
+    if (!err) {
+        err = cuda_said(cx, c, c->cu.mem_alloc(&at, bytes ? bytes : 1), S_RT_CUDA, "memory");
+        if (!err) err = cuda_said(cx, c, c->cu.set_bytes(at, 0, bytes ? bytes : 1), S_RT_CUDA, "memory");
+        if (err && at) c->cu.mem_free(at);
+        cuda_leave(c, pushed);
+    }
+    if (err) {
+        rt_put(d->rt, m);
+        return err;
+    }
+    m->at = (void *)(uintptr_t)at;
+    *out = m;
+    return OK;
+}
+
+static void cuda_put(Mem *m) {
+    CudaDevice *c = (CudaDevice *)m->dev;
+    bool pushed;
+    if (cuda_enter(NULL, c, &pushed) == OK) {
+        c->cu.mem_free((CuPtr)(uintptr_t)m->at);
+        cuda_leave(c, pushed);
+    }
+    rt_put(m->dev->rt, m);
+}
+
+static Err cuda_write(Cx *cx, Mem *m, size_t at, const void *src, size_t bytes) {
+    CudaDevice *c = (CudaDevice *)m->dev;
+    bool pushed;
+    Err err = cuda_enter(cx, c, &pushed);
+    if (err) return err;
+    err = cuda_said(cx, c, c->cu.copy_in((CuPtr)(uintptr_t)m->at + at, src, bytes), S_RT_CUDA, "copy to the device");
+    cuda_leave(c, pushed);
+    return err;
+}
+
+static Err cuda_read(Cx *cx, Mem *m, size_t at, void *dst, size_t bytes) {
+    CudaDevice *c = (CudaDevice *)m->dev;
+    bool pushed;
+    Err err = cuda_enter(cx, c, &pushed);
+    if (err) return err;
+    err = cuda_said(cx, c, c->cu.copy_out(dst, (CuPtr)(uintptr_t)m->at + at, bytes), S_RT_CUDA, "copy from the device");
+    cuda_leave(c, pushed);
+    return err;
+}
+
+const RtOps cuda_ops = {
+    .name = "cuda",
+    .open = cuda_open,
+    .find = cuda_find,
+    .close = cuda_close,
+    .build = cuda_build,
+    .unload = cuda_unload,
+    .get = cuda_get,
+    .put = cuda_put,
+    .write = cuda_write,
+    .read = cuda_read,
+    .launch = cuda_launch,
+    .sync = cuda_sync,
+    .time = cuda_time_module,
+    .copy = cuda_copy,
+};

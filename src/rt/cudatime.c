@@ -1,0 +1,188 @@
+/* GPU time without hooks around single kernels: events around launches of a graph. And the device's speed of light: the
+ * fastest of several copies, timed in the same way. */
+#include "cudadrv.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREAD_LOCAL_CAPTURE = 1, CHAIN = 200, SHORT_CHAIN = 20, PROBES = 3 };
+static const double long_launch_ms = 0.2;
+
+typedef struct Clock {
+    CudaDevice *c;
+    CuStream s;
+    CuEvent from, to;
+    CuGraph graph;
+    CuGraphExec exec;
+    int (*start)(void *user, int i, CuStream s);
+    void *user;
+} Clock;
+
+static int between(Clock *k, int n, bool graph, float *ms) {
+    const Driver *cu = &k->c->cu;
+    int err = cu->event_record(k->from, k->s);
+    for (int i = 0; i < n && !err; i++) err = graph ? cu->graph_launch(k->exec, k->s) : k->start(k->user, i, k->s);
+    if (!err) err = cu->event_record(k->to, k->s);
+    if (!err) err = cu->event_sync(k->to);
+    if (!err) err = cu->event_ms(ms, k->from, k->to);
+    return err;
+}
+
+static int chain(Clock *k, int n) {
+    const Driver *cu = &k->c->cu;
+    int err = cu->capture_begin(k->s, THREAD_LOCAL_CAPTURE), end;
+    if (err) return err;
+    for (int i = 0; i < n && !err; i++) err = k->start(k->user, i, k->s);
+    end = cu->capture_end(k->s, &k->graph);
+    if (!err) err = end;
+    return err ? err : cu->graph_build(&k->exec, k->graph, 0);
+}
+
+static int run(Clock *k, int calls, double *ns) {
+    const Driver *cu = &k->c->cu;
+    float ms = 0;
+    int err = cu->event_new(&k->from, 0);
+    if (!err) err = cu->event_new(&k->to, 0);
+    if (!err) err = k->start(k->user, 0, k->s); /* loads the code, fills the caches */
+    if (!err) err = between(k, PROBES, false, &ms);
+    int n = (double)ms / PROBES > long_launch_ms ? SHORT_CHAIN : CHAIN;
+    if (!err) err = chain(k, n);
+    if (!err) err = cu->graph_launch(k->exec, k->s);
+    int reps = calls < n ? 1 : (int)ceil_div(calls, n);
+    if (!err) err = between(k, reps, true, &ms);
+    *ns = (double)ms * 1e6 / ((double)n * reps) * calls;
+    return err;
+}
+
+Err cuda_time(Cx *cx, CudaDevice *c, int (*start)(void *user, int i, CuStream s), void *user, int calls, int64_t *ns) {
+    const Driver *cu = &c->cu;
+    double t = 0;
+    int err = c->stream ? 0 : cu->stream_new(&c->stream, 1);
+    Clock k = {.c = c, .s = c->stream, .start = start, .user = user};
+    if (!err) err = cu->ctx_sync(); /* what came before in other streams */
+    if (!err) err = run(&k, calls, &t);
+    if (k.exec) cu->graph_exec_free(k.exec);
+    if (k.graph) cu->graph_free(k.graph);
+    if (k.from) cu->event_free(k.from);
+    if (k.to) cu->event_free(k.to);
+    *ns = (int64_t)(t + 0.5);
+    return cuda_said(cx, c, err, S_RT_CUDA, "timing");
+}
+
+/* ---- copies ---- */
+
+/* One access of 16 bytes a thread, in the order in which the chip hands out blocks, is best where memory is the limit;
+ * several in flight where few threads there are. */
+static const char copy_text[] =
+    "typedef unsigned long long u64; typedef unsigned int u32;\n"
+    "struct v4 { u32 x, y, z, w; };\n"
+    "#define LOAD(v, p, how) asm volatile(\"ld.global\" how \".v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(v.x), "
+    "\"=r\"(v.y), \"=r\"(v.z), \"=r\"(v.w) : \"l\"(p))\n"
+    "#define STORE(p, v, how) asm volatile(\"st.global\" how \".v4.u32 [%0], {%1, %2, %3, %4};\" : : \"l\"(p), "
+    "\"r\"(v.x), \"r\"(v.y), \"r\"(v.z), \"r\"(v.w))\n"
+    "#define COPY(name, each, load, store) \\\n"
+    "extern \"C\" __global__ void __launch_bounds__(512) name(const char *from, char *to, u64 n) { \\\n"
+    "    const u64 i = ((u64)blockIdx.x * each * 512 + threadIdx.x) * 16, step = 512 * 16; \\\n"
+    "    v4 v[each]; \\\n"
+    "    _Pragma(\"unroll\") for (int k = 0; k < each; k++) if (i + k * step < n) LOAD(v[k], from + i + k * step, "
+    "load); \\\n"
+    "    _Pragma(\"unroll\") for (int k = 0; k < each; k++) if (i + k * step < n) STORE(to + i + k * step, v[k], "
+    "store); \\\n"
+    "}\n"
+    "COPY(copy_1, 1, \"\", \"\")\nCOPY(copy_1_stream, 1, \".nc.L1::no_allocate\", \".cs\")\nCOPY(copy_2, 2, \"\", "
+    "\"\")\n"
+    "COPY(copy_4, 4, \".nc.L1::no_allocate\", \".cs\")\n";
+
+static const struct {
+    const char *entry; /* NULL: the driver's own */
+    const char *how;
+    unsigned each;
+} copies[] = {{NULL, "cuMemcpyDtoDAsync", 0},
+              {"copy_1", "16 bytes a thread", 1},
+              {"copy_1_stream", "16 bytes a thread, not kept in L1, streaming stores", 1},
+              {"copy_2", "2 x 16 bytes a thread", 2},
+              {"copy_4", "4 x 16 bytes a thread, not kept in L1, streaming stores", 4}};
+
+typedef struct Job {
+    CudaDevice *c;
+    CuFunction fn;
+    CuPtr from, to;
+    uint64_t bytes;
+    unsigned each;
+} Job;
+
+static int copy_start(void *user, int i, CuStream s) {
+    Job *j = user;
+    (void)i;
+    if (!j->fn) return j->c->cu.copy_device(j->to, j->from, j->bytes, s);
+    uint64_t block = 512ull * 16 * j->each;
+    void *args[] = {&j->from, &j->to, &j->bytes};
+    return j->c->cu.launch(j->fn, (unsigned)((j->bytes + block - 1) / block), 1, 1, 512, 1, 1, 0, s, args, NULL);
+}
+
+static int by_value(const void *x, const void *y) {
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
+    Err err = OK;
+    for (int r = 0; r < reps && !err; r++) {
+        int64_t ns = 0;
+        err = cuda_time(cx, j->c, copy_start, j, CHAIN, &ns);
+        t[r] = (double)ns / CHAIN;
+    }
+    qsort(t, (size_t)reps, sizeof *t, by_value);
+    *median = reps % 2 ? t[reps / 2] : (t[reps / 2 - 1] + t[reps / 2]) / 2;
+    return err;
+}
+
+static Err fastest(Cx *cx, Job *job, CuModule mod, int reps, double *t, double *ns, const char **how) {
+    Err err = OK;
+    for (int i = 0; i < COUNT(copies) && !err; i++) {
+        double x = 0;
+        job->fn = NULL, job->each = copies[i].each;
+        if (copies[i].entry && job->c->cu.module_function(&job->fn, mod, copies[i].entry)) continue;
+        err = median_ns(cx, job, reps, t, &x);
+        if (!err && (!*how || x < *ns)) *ns = x, *how = copies[i].how;
+    }
+    return err;
+}
+
+Err cuda_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
+    CudaDevice *c = (CudaDevice *)d;
+    bool pushed;
+    char *cubin = NULL;
+    size_t size = 0;
+    CuModule mod = NULL;
+    Mem *from = NULL, *to = NULL;
+    (void)threads;
+    bytes = (bytes + 15) & ~(size_t)15;
+    if (reps > 5) reps = 5; /* a sample is a graph of 200 */
+    if (!c->rtc.lib) return diag(cx, S_RT_NO_NVRTC, NOWHERE, "libnvrtc.so.13 or .12", "%s: %s", d->name, c->rtc.why);
+    Unit u = {.dialect = DIALECT_CUDA, .entry = "copy_1", .text = copy_text, .bytes = sizeof copy_text - 1};
+    Fail fail = {.slug = S_INTERNAL};
+    double *t = rt_get(d->rt, (size_t)reps * sizeof *t);
+    Err err = t ? cuda_enter(cx, c, &pushed) : rt_oom(cx, "the times of copies", (size_t)reps * sizeof *t);
+    if (err) {
+        rt_put(d->rt, t);
+        return err;
+    }
+    if (!nvrtc_build(&c->rtc, rt_options(d->rt)->al, &u, c->arch, false, &cubin, &size, &fail))
+        err = diag(cx, fail.slug, NOWHERE, NULL, "%s", fail.text);
+    if (!err) err = cuda_said(cx, c, c->cu.module_load(&mod, cubin), S_BUILD_LOAD, "the copy kernels");
+    if (!err) err = mem_new(cx, d, bytes, &from);
+    if (!err) err = mem_new(cx, d, bytes, &to);
+    if (!err) {
+        Job job = {.c = c, .from = (CuPtr)(uintptr_t)mem_at(from), .to = (CuPtr)(uintptr_t)mem_at(to), .bytes = bytes};
+        err = fastest(cx, &job, mod, reps, t, ns, how);
+    }
+    mem_free(from);
+    mem_free(to);
+    if (mod) c->cu.module_unload(mod);
+    rt_put(d->rt, cubin);
+    cuda_leave(c, pushed);
+    rt_put(d->rt, t);
+    return err;
+}

@@ -1,0 +1,286 @@
+/* Texts -> kernels (each once), guarded memory, comparisons. */
+#include "field.h"
+
+#include "../../src/base/os.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536 };
+
+static struct {
+    rowfold_context *cx;
+    int nkernels, nmemory, ntexts;
+    struct {
+        char *key;
+        rowfold_kernel *k;
+    } kernel[MAX_KERNELS];
+    struct {
+        char *map, *lo, *hi; /* whole mapping; the bytes asked for */
+        size_t size, page;   /* of the mapping; of a guard */
+    } memory[MAX_MEMORY];
+    char *text[MAX_TEXTS];
+} lab;
+
+int field_open(void **state) {
+    (void)state;
+    return rowfold_context_new(NULL, &lab.cx) == ROWFOLD_OK ? 0 : -1;
+}
+
+int field_close(void **state) {
+    (void)state;
+    for (int i = 0; i < lab.nkernels; i++) {
+        rowfold_kernel_free(lab.kernel[i].k);
+        free(lab.kernel[i].key);
+    }
+    rowfold_context_free(lab.cx);
+    lab.cx = NULL, lab.nkernels = 0;
+    return 0;
+}
+
+/* A byte beside the memory that is not poison any more was written by somebody. */
+int field_clean(void **state) {
+    (void)state;
+    int bad = 0;
+    for (int i = 0; i < lab.nmemory; i++) {
+        const char *from = lab.memory[i].map + lab.memory[i].page,
+                   *to = lab.memory[i].map + lab.memory[i].size - lab.memory[i].page;
+        for (const char *p = from; p < to && !bad; p++) {
+            if (p == lab.memory[i].lo) p = lab.memory[i].hi;
+            if (p < to && *p != (char)POISON) {
+                bad = -1;
+                fprintf(stderr, "# memory %d was written %ld bytes beside its edge\n", i,
+                        p < lab.memory[i].lo ? (long)(lab.memory[i].lo - p) : (long)(p - lab.memory[i].hi + 1));
+            }
+        }
+        munmap(lab.memory[i].map, lab.memory[i].size);
+    }
+    for (int i = 0; i < lab.ntexts; i++) free(lab.text[i]);
+    lab.nmemory = lab.ntexts = 0;
+    return bad;
+}
+
+rowfold_context *field_context(void) {
+    return lab.cx;
+}
+
+const char *field_text(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *s = NULL;
+    int n = vasprintf(&s, fmt, ap);
+    va_end(ap);
+    assert_true(n >= 0 && lab.ntexts < MAX_TEXTS);
+    return lab.text[lab.ntexts++] = s;
+}
+
+/* ---- kernels ---- */
+
+const char *const field_plans[] = {"", "W=1", "W=16,V=4,U=2", "W=64,V=2,acc=4,flight=2", "W=96,stat=online", "W=64,stat=welford,V=4", "W=32,stat=shifted,acc=2", "W=64,fuse=off", "W=128,hold.x=register,combine=outer", "W=64,hold.x=register,fuse=off,V=8"};
+const int field_nplans = COUNT(field_plans);
+
+/* The kernel library's text and the name behind the colon; other texts as they are. */
+static const char *library(const char *text, const char **name) {
+    const char *colon = strstr(text, ".row:"), *root = getenv("ROWFOLD_ROOT");
+    *name = NULL;
+    if (!colon || strchr(text, '{')) return text;
+    const char *path = field_text("%s/kernels/%.*s", root ? root : ".", (int)(colon + 4 - text), text);
+    *name = colon + 5;
+    FILE *f = fopen(path, "rb");
+    if (!f) fail_msg("cannot read %s", path);
+    char *s = calloc(1, 65536);
+    assert_non_null(s);
+    assert_true(fread(s, 1, 65535, f) < 65535);
+    fclose(f);
+    assert_true(lab.ntexts < MAX_TEXTS);
+    return lab.text[lab.ntexts++] = s;
+}
+
+static rowfold_status compile(const char *text, const char *types, const char *shape, const char *pin,
+                              const char *strided, rowfold_kernel **out) {
+    const char *name;
+    rowfold_source *src = NULL;
+    rowfold_program *prog = NULL;
+    rowfold_compile_options o;
+    rowfold_compile_options_init(&o);
+    text = library(text, &name);
+    rowfold_status s = rowfold_source_parse(lab.cx, "field", text, strlen(text), &src);
+    if (s == ROWFOLD_OK) s = rowfold_program_new(lab.cx, src, name, types, NULL, &prog);
+    o.shape = shape, o.pin = pin, o.strided = strided;
+    if (s == ROWFOLD_OK) s = rowfold_compile(lab.cx, prog, &o, out);
+    rowfold_program_free(prog);
+    rowfold_source_free(src);
+    return s;
+}
+
+static rowfold_kernel *kernel(const char *text, const char *types, const char *shape, const char *pin,
+                              const char *strided, bool may_refuse) {
+    const char *key = field_text("%s\n%s\n%s\n%s\n%s", text, types ? types : "", shape, pin ? pin : "", strided ? strided : "");
+    for (int i = 0; i < lab.nkernels; i++)
+        if (str_eq(lab.kernel[i].key, key)) return lab.kernel[i].k;
+    rowfold_kernel *k = NULL;
+    rowfold_status s = compile(text, types, shape, pin, strided, &k);
+    if (s != ROWFOLD_OK) {
+        const rowfold_error *e = rowfold_last_error(lab.cx);
+        static const char *const no_use[] = {"plan.stat_unused",     "plan.hold_unknown",  "plan.hold_single_phase",
+                                             "plan.stripe_exceeded", "plan.acc_with_stat", "plan.pack_too_wide"};
+        for (int i = 0; i < COUNT(no_use) && may_refuse; i++)
+            if (str_eq(e->slug, no_use[i]) || (str_eq(e->slug, "search.no_legal_plan") && strstr(e->message, no_use[i])))
+                return NULL;
+        fail_msg("%s %s %s %s: %s: %s\n%s", text, types ? types : "", shape, pin ? pin : "", e->slug, e->message, e->text);
+    }
+    assert_true(lab.nkernels < MAX_KERNELS);
+    lab.kernel[lab.nkernels].key = strdup(key);
+    lab.kernel[lab.nkernels++].k = k;
+    return k;
+}
+
+rowfold_kernel *field_kernel(const char *text, const char *types, const char *shape, const char *pin) {
+    return kernel(text, types, shape, pin, NULL, false);
+}
+
+rowfold_kernel *field_strided(const char *text, const char *types, const char *shape, const char *pin,
+                              const char *strided) {
+    return kernel(text, types, shape, pin, strided, false);
+}
+
+rowfold_kernel *field_try(const char *text, const char *types, const char *shape, const char *pin) {
+    return kernel(text, types, shape, pin, NULL, true);
+}
+
+void field_no_kernel(const char *text, const char *types, const char *shape, const char *pin, const char *slug) {
+    rowfold_kernel *k = NULL;
+    rowfold_status s = compile(text, types, shape, pin, NULL, &k);
+    rowfold_kernel_free(k);
+    if (s == ROWFOLD_OK) fail_msg("%s with %s compiled, %s was wanted", shape, pin ? pin : "", slug);
+    assert_string_equal(rowfold_last_error(lab.cx)->slug, slug);
+}
+
+/* ---- memory ---- */
+
+static void *memory(int64_t bytes, bool front) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), n = (size_t)bytes, whole = (n + page - 1) / page * page;
+    char *map = mmap(NULL, whole + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED || lab.nmemory == MAX_MEMORY) fail_msg("no memory for %zu bytes", n);
+    memset(map + page, POISON, whole);
+    assert_int_equal(mprotect(map, page, PROT_NONE), 0);
+    assert_int_equal(mprotect(map + page + whole, page, PROT_NONE), 0);
+    char *at = front ? map + page : map + page + whole - n;
+    lab.memory[lab.nmemory].map = map, lab.memory[lab.nmemory].lo = at, lab.memory[lab.nmemory].hi = at + n;
+    lab.memory[lab.nmemory].size = whole + 2 * page, lab.memory[lab.nmemory++].page = page;
+    return at;
+}
+
+void *field_memory(int64_t bytes) {
+    return memory(bytes, false);
+}
+
+void *field_front(int64_t bytes) {
+    return memory(bytes, true);
+}
+
+rowfold_arg field_arg(const void *data, int rank, const int64_t *extent, const int64_t *stride) {
+    rowfold_arg a = {.data = (void *)(uintptr_t)data};
+    for (int d = 0; d < rank; d++) {
+        a.extent[d] = extent[d];
+        if (stride) a.stride[d] = stride[d];
+    }
+    return a;
+}
+
+void field_run(rowfold_kernel *k, const rowfold_arg *args, int count) {
+    if (rowfold_launch(k, args, count) != ROWFOLD_OK) {
+        const rowfold_error *e = rowfold_last_error(lab.cx);
+        fail_msg("launch: %s: %s", e->slug, e->message);
+    }
+}
+
+void field_check(rowfold_kernel *k, const rowfold_arg *in, const rowfold_arg *args, int count) {
+    char *json = NULL;
+    if (rowfold_check(lab.cx, k, in, args, count, &json) != ROWFOLD_OK) {
+        const rowfold_error *e = rowfold_last_error(lab.cx);
+        fail_msg("check: %s: %s\nplan %s", e->slug, e->message, rowfold_kernel_text(k, ROWFOLD_PLAN));
+    }
+    rowfold_free(lab.cx, json);
+}
+
+void field_refused(rowfold_kernel *k, const rowfold_arg *args, int count, const char *slug) {
+    if (rowfold_launch(k, args, count) != ROWFOLD_LAUNCH) fail_msg("launched, where %s was wanted", slug);
+    assert_string_equal(rowfold_last_error(lab.cx)->slug, slug);
+}
+
+/* ---- numbers ---- */
+
+void put(Ty ty, void *at, int64_t i, double x) {
+    num_store(ty, (char *)at + i * ty_bytes(ty), (Num){.d = x}, TY_F64);
+}
+
+double get(Ty ty, const void *at, int64_t i) {
+    return num_f64(num_load(ty, (const char *)at + i * ty_bytes(ty)), ty_compute(ty));
+}
+
+float field_u(int64_t i) {
+    uint32_t h = 2654435761u * (uint32_t)i + 12345u;
+    h ^= h >> 15;
+    h *= 2246822519u;
+    h ^= h >> 13;
+    return (float)(h >> 8) / 16777216.0f;
+}
+
+double zero_at(int64_t i) {
+    (void)i;
+    return 0;
+}
+
+double one_at(int64_t i) {
+    (void)i;
+    return 1;
+}
+
+double u_at(int64_t i) {
+    return (double)field_u(i);
+}
+
+void field_fill(Ty ty, void *at, int64_t n, double (*f)(int64_t i)) {
+    for (int64_t i = 0; i < n; i++) put(ty, at, i, f(i));
+}
+
+bool field_close_to(Ty ty, double got, double want) {
+    if (isnan(want)) return isnan(got);
+    if (isinf(want) || isinf(got)) return got == want;
+    double apart = fabs(got - want), size = fabs(want);
+    if (ty == TY_F64) return apart <= 1e-12 * fmax(1, size);
+    if (ty == TY_F32) return apart <= fmax(1e-5 * size, 1e-6);
+    int bits = ty == TY_F16 ? 10 : 7, lowest = ty == TY_F16 ? -14 : -126, e;
+    frexp(size, &e);
+    return apart <= ldexp(1, (e - 1 < lowest ? lowest : e - 1) - bits);
+}
+
+void field_near(Ty ty, double got, double want, int exact, const char *file, int line, const char *fmt, ...) {
+    if (exact ? got == want || (isnan(got) && isnan(want)) : field_close_to(ty, got, want)) return;
+    char what[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    fail_msg("%s:%d: %s: got %.17g, want %.17g", file, line, what, got, want);
+}
+
+bool field_same(Ty ty, const void *x, const void *y, int64_t n) {
+    size_t each = (size_t)ty_bytes(ty);
+    if (memcmp(x, y, (size_t)n * each) == 0) return true;
+    for (int64_t i = 0; i < n; i++)
+        if (memcmp((const char *)x + i * (int64_t)each, (const char *)y + i * (int64_t)each, each) != 0 &&
+            !(ty_is_float(ty) && isnan(get(ty, x, i)) && isnan(get(ty, y, i))))
+            return false;
+    return true;
+}
+
+void field_skip(const char *id, const char *why) {
+    print_message("%s: not applicable on this backend: %s\n", id, why);
+    skip();
+}
