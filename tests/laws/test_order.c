@@ -1,0 +1,188 @@
+/* The order of combination is the caller's choice: order=fixed gives the same bits for every plan, subgroup and hold;
+ * order=serial is a left fold. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../src/gen/kern.h"
+#include "../../src/lang/lang.h"
+#include "../../src/oracle/oracle.h"
+
+static const char program[] = "kernel softmax for rows (x: in T[rows, n], y: out T[rows, n]) {\n"
+                              "    m = max(x)\n    e = exp(x - m)\n    y = e / sum(e)\n}\n"
+                              "kernel layernorm for rows (x: in T[rows, n], g: in T[n], y: out T[rows, n]) {\n"
+                              "    mu = mean(x)\n    c = x - mu\n    y = c * rsqrt(mean(c * c) + 1e-5) * g\n}\n"
+                              "kernel total for rows (x: in T[rows, n], s: out f32[rows]) { s = sum(x) }\n"
+                              "kernel groups for rows (x: in T[rows, g, n], s: out f32[rows], t: out f32[rows, g]) {\n"
+                              "    s = sum(x)\n    t = sum(abs(x) over n)\n}\n";
+
+typedef struct Desk {
+    Cx cx;
+    Problem pb;
+    Abi abi;
+    Slot slot[64];
+    void *mem[MAX_PARAMS];
+    const void *lo[MAX_PARAMS], *hi[MAX_PARAMS];
+    size_t bytes[MAX_PARAMS];
+    int64_t rows;
+} Desk;
+
+static void open_desk(Desk *d, const char *kernel, const char *preset, int64_t n, Ty ty) {
+    *d = (Desk){.cx = {.a = arena_new(NULL, NULL)}, .rows = 3};
+    Ast *ast;
+    Prog *p;
+    Caps caps;
+    TyBind bind = {"*", ty};
+    assert_int_equal(lang_parse(&d->cx, "order", program, sizeof program - 1, &ast), OK);
+    assert_int_equal(lang_kernel(&d->cx, ast, kernel, &bind, 1, NULL, 0, &p), OK);
+    Shape s;
+    for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
+    for (int i = 0; i < p->naxes; i++)
+        s.n[i] = str_eq(p->axis[i].name, "n") ? n : str_eq(p->axis[i].name, "g") ? 5 : d->rows;
+    assert_int_equal(shape_bind(&d->cx, p, &s), OK);
+    assert_true(caps_preset(preset, &caps));
+    assert_int_equal(problem_make(&d->cx, p, &s, &caps, 0, &d->pb), OK);
+    abi_of(p, &d->abi);
+    d->slot[d->abi.row[prog_axis(p, "rows")]].i = d->rows;
+    for (int i = 0; i < p->nparams; i++) {
+        Tensor t = {.ty = p->param[i].ty, .rank = p->param[i].rank};
+        int64_t count = 1;
+        for (int k = t.rank - 1; k >= 0; k--) {
+            t.n[k] = s.n[p->param[i].axis[k]], t.stride[k] = count;
+            d->slot[d->abi.stride[i][k]].i = count;
+            count *= t.n[k];
+        }
+        d->bytes[i] = (size_t)count * (size_t)ty_bytes(t.ty);
+        t.data = d->mem[i] = arena_get(d->cx.a, d->bytes[i]);
+        if (p->param[i].dir == DIR_IN) fill_tensor(&t, FILL_NORMAL, 7 + (uint64_t)i, 0);
+        d->slot[d->abi.ptr[i]].p = d->mem[i];
+        d->lo[i] = d->mem[i];
+        d->hi[i] = (char *)d->mem[i] + d->bytes[i];
+    }
+}
+
+static void close_desk(Desk *d) {
+    arena_free(d->cx.a);
+}
+
+/* The hash of all outputs under a plan. */
+static Hash run(Desk *d, const char *text) {
+    Plan plan;
+    Kern *k;
+    KernRun ran;
+    assert_int_equal(plan_read(&d->cx, text, &plan), OK);
+    if (kern_lower(&d->cx, &d->pb, &plan, &k) != OK) fail_msg("%s: %s", text, d->cx.last ? d->cx.last->msg : "");
+    Buf all = buf_new(d->cx.a);
+    for (int i = 0; i < d->pb.prog->nparams; i++)
+        if (d->pb.prog->param[i].dir == DIR_OUT) memset(d->mem[i], 0xA5, d->bytes[i]);
+    assert_int_equal(kern_run(&d->cx, k, d->slot, d->rows, d->lo, d->hi, &ran), OK);
+    for (int i = 0; i < d->pb.prog->nparams; i++)
+        if (d->pb.prog->param[i].dir == DIR_OUT) buf_put(&all, d->mem[i], d->bytes[i]);
+    return hash_bytes(all.s, all.n);
+}
+
+static const struct {
+    const char *kernel, *holds[3];
+} cases[] = {
+    {"softmax", {"", " hold.e=register hold.x=register", " hold.e=output"}},
+    {"layernorm", {"", " hold.c=register", " hold.x=register fuse=off"}},
+    {"total", {"", NULL, NULL}},
+    {"groups", {"", NULL, NULL}},
+};
+
+static void fixed_is_one_result(void **state) {
+    (void)state;
+    static const char *const presets[] = {"avx512", "avx2", "neon"};
+    static const int widths[] = {16, 32, 64, 128, 256, 512, 1024};
+    static const int64_t sizes[] = {1, 1023, 1025, 4099};
+    int plans = 0, unlike = 0;
+    for (int c = 0; c < COUNT(cases); c++)
+        for (int n = 0; n < COUNT(sizes); n++) {
+            Hash want = {0, 0};
+            for (int m = 0; m < COUNT(presets); m++) {
+                Desk d;
+                open_desk(&d, cases[c].kernel, presets[m], sizes[n], n % 2 ? TY_BF16 : TY_F32);
+                for (int w = 0; w < COUNT(widths); w++)
+                    for (int h = 0; h < 3 && cases[c].holds[h]; h++) {
+                        if (h == 2 && n % 2 && c == 0) continue; /* an output of bf16 cannot hold f32 values */
+                        char text[160];
+                        snprintf(text, sizeof text, "order=fixed combine=outer W=%d acc=%d flight=%d U=%d%s", widths[w],
+                                 1024 / widths[w], 1 + w % 2, 1 + h, cases[c].holds[h]);
+                        Hash got = run(&d, text);
+                        if (!plans || (!want.lo && !want.hi)) want = got;
+                        plans++;
+                        assert_true(got.lo == want.lo && got.hi == want.hi);
+                    }
+                Hash free_order = run(&d, "W=16 flight=2");
+                unlike += free_order.lo != want.lo;
+                close_desk(&d);
+            }
+        }
+    assert_true(plans > 500);
+    assert_true(unlike > 0); /* otherwise the sums are too easy to tell orders apart */
+}
+
+static void serial_is_a_left_fold(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d, "total", "avx512", 1025, TY_F32);
+    run(&d, "order=serial W=1");
+    for (int64_t r = 0; r < d.rows; r++) {
+        float sum = 0;
+        for (int64_t i = 0; i < 1025; i++) sum += ((const float *)d.mem[0])[r * 1025 + i];
+        assert_memory_equal(&((const float *)d.mem[1])[r], &sum, sizeof sum);
+    }
+    close_desk(&d);
+}
+
+static void refused(Desk *d, const char *text, const char *slug) {
+    Plan plan;
+    Cx own = {.a = d->cx.a};
+    assert_int_equal(plan_read(&own, text, &plan), OK);
+    assert_int_equal(plan_check(&own, &d->pb, &plan, NULL, NULL), ERR_REFUSED);
+    assert_string_equal(slug_text(own.first->slug), slug);
+}
+
+static void what_cannot_keep_the_order_is_refused(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d, "softmax", "avx512", 1000, TY_F32);
+    refused(&d, "order=fixed combine=outer W=64", "plan.order_fixed");
+    refused(&d, "order=fixed combine=outer W=96 acc=8", "plan.order_fixed");
+    refused(&d, "order=fixed W=64 acc=16", "plan.order_fixed");
+    refused(&d, "order=fixed combine=outer W=64 acc=16 stat=online", "plan.acc_with_stat");
+    refused(&d, "order=fixed combine=outer W=64 acc=16 div=reciprocal", "plan.order_fixed");
+    refused(&d, "order=serial W=16", "plan.order_needs_one_lane");
+    close_desk(&d);
+}
+
+static void a_pinned_order_leaves_a_space(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d, "softmax", "avx512", 4096, TY_F32);
+    static const char *const pins[] = {"order=fixed", "order=serial"};
+    for (int i = 0; i < COUNT(pins); i++) {
+        Space s;
+        Entry *entry;
+        int64_t n, legal;
+        assert_int_equal(space_default(&d.cx, &d.pb, &s), OK);
+        assert_int_equal(space_pin(&d.cx, &d.pb, pins[i], &s), OK);
+        assert_int_equal(space_list(&d.cx, &d.pb, &s, 100000, &entry, &n, &legal), OK);
+        assert_true(legal > 4);
+    }
+    close_desk(&d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fixed_is_one_result),
+        cmocka_unit_test(serial_is_a_left_fold),
+        cmocka_unit_test(what_cannot_keep_the_order_is_refused),
+        cmocka_unit_test(a_pinned_order_leaves_a_space),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
