@@ -81,7 +81,8 @@ static const char *pins(Cli *c) {
 }
 
 Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
-    const char *name = c->o.device ? c->o.device : "best";
+    /* run's arrays lie in ordinary memory, which other devices need not reach */
+    const char *name = c->o.device ? c->o.device : c->o.command == CMD_RUN ? "host" : "best";
     rowfold_status s = rowfold_device_find(c->ctx, name, &c->device);
     if (s) return fail_library(c, s);
     rowfold_compile_options o;

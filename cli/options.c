@@ -63,7 +63,7 @@ static const struct Option {
     {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE, 1, "N", "time at most N plans"},
     {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE, 0, "S", "start no plan after S seconds"},
     {"device", 0, TEXT, O(device), KERNELS, 0, "NAME",
-     "best (default), host, cuda:0, preset:h200 ...: see rowfold devices"},
+     "best (default; of run: host), cuda:0, preset:h200 ...: see rowfold devices"},
     {"isa", 0, TEXT, O(isa), KERNELS | DEVICES, 0, "NAME", "instructions of host kernels: avx512 avx2 neon portable"},
     {"threads", 0, COUNTED, O(threads), KERNELS, 1, "N",
      "threads of host kernels (default: as many as there are cores)"},

@@ -43,6 +43,7 @@ static int all(rowfold_context *ctx) {
         rowfold_program_new(ctx, source, NULL, NULL, NULL, &program) != ROWFOLD_OK)
         return 0;
     rowfold_compile_options_init(&o);
+    if (rowfold_device_find(ctx, "host", &o.device) != ROWFOLD_OK) return 0;
     ok &= expect(ctx, "a shape is missing", rowfold_compile(ctx, program, &o, &none), ROWFOLD_ARGUMENT);
     o.shape = "n=64";
     o.pin = "W=1024,hold.x=shared"; /* hosts have no shared memory: refused, not replaced */

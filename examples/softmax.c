@@ -26,10 +26,12 @@ static int run(rowfold_context *ctx) {
     for (int i = 0; i < ROWS; i++)
         for (int j = 0; j < N; j++) x[i][j] = (float)(j % 17) * (float)i;
 
-    /* text -> program with T bound -> kernel for rows of N elements on the best device */
+    /* text -> program with T bound -> kernel for rows of N elements, on the host since our arrays lie in its memory */
     rowfold_compile_options_init(&o);
     o.shape = "n=1000";
-    if (rowfold_source_parse(ctx, "softmax.row", text, strlen(text), &source) != ROWFOLD_OK)
+    if (rowfold_device_find(ctx, "host", &o.device) != ROWFOLD_OK)
+        rc = failed(ctx, "device");
+    else if (rowfold_source_parse(ctx, "softmax.row", text, strlen(text), &source) != ROWFOLD_OK)
         rc = failed(ctx, "parse");
     else if (rowfold_program_new(ctx, source, "softmax", "f32", NULL, &program) != ROWFOLD_OK)
         rc = failed(ctx, "program");

@@ -50,7 +50,8 @@ static int run(Job *job, rowfold_context *ctx) {
     rowfold_compile_options_init(&o);
     o.shape = "n=300";
     o.threads = WORKERS + 1;
-    rowfold_status s = rowfold_source_parse(ctx, "total.row", text, strlen(text), &source);
+    rowfold_status s = rowfold_device_find(ctx, "host", &o.device); /* parallel_for is for kernels of the host */
+    if (s == ROWFOLD_OK) s = rowfold_source_parse(ctx, "total.row", text, strlen(text), &source);
     if (s == ROWFOLD_OK) s = rowfold_program_new(ctx, source, NULL, NULL, NULL, &program);
     if (s == ROWFOLD_OK) s = rowfold_compile(ctx, program, &o, &kernel);
     /* Checked once, run often: a bound launch does nothing but the work. */

@@ -214,9 +214,18 @@ ROWFOLD_API rowfold_status rowfold_bind(rowfold_kernel *k, const rowfold_arg *ar
 ROWFOLD_API rowfold_status rowfold_run(const rowfold_bound *b);
 ROWFOLD_API void rowfold_bound_free(rowfold_bound *b);
 
+/* Memory on a device, for programs that have no allocator of their own for it. On hosts it is ordinary memory. */
+typedef struct rowfold_memory rowfold_memory;
+ROWFOLD_API rowfold_status rowfold_memory_new(rowfold_context *ctx, rowfold_device *d, size_t bytes, rowfold_memory **out); /* aligned to 256 bytes */
+ROWFOLD_API void rowfold_memory_free(rowfold_memory *m);
+ROWFOLD_API void *rowfold_memory_data(const rowfold_memory *m); /* the device's address, for rowfold_arg.data */
+/* Copies between the caller's memory and bytes [at, at + n) of the device's; done when they return. */
+ROWFOLD_API rowfold_status rowfold_memory_write(rowfold_memory *m, size_t at, const void *from, size_t n);
+ROWFOLD_API rowfold_status rowfold_memory_read(const rowfold_memory *m, size_t at, void *to, size_t n);
+
 /* Fills memory with seeded test input: "uniform", "normal", "wide", "cancel", "ties", "special". Any thread. bound: integers lie in 0 .. bound-1. */
 ROWFOLD_API rowfold_status rowfold_fill(const char *kind, const char *type, void *data, int64_t count, uint64_t seed, int64_t bound);
-/* Evaluates the program in FP64 on the inputs and compares the outputs. inputs: the arguments as they were before the call (inout tensors may lie in
+/* Evaluates the program in FP64 on the inputs and compares the outputs, all in memory of this process, whatever the kernel's device. inputs: the arguments as they were before the call (inout tensors may lie in
  * other memory there); NULL: the same as outputs. *json (freed with rowfold_free) gets the verdict; status ROWFOLD_WRONG when an output is outside its
  * bound. */
 ROWFOLD_API rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, const rowfold_arg *inputs, const rowfold_arg *outputs, int count,

@@ -260,8 +260,9 @@ rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, cons
     const char *text = "";
     rowfold_status s = call_end(&c, check(&c.cx, k, inputs ? inputs : outputs, outputs, count, &text));
     if (json) {
-        char *copy = ctx->al.get(ctx->al.user, strlen(text) + 1);
-        if (copy) strcpy(copy, text);
+        size_t n = strlen(text) + 1;
+        char *copy = ctx->al.get(ctx->al.user, n);
+        if (copy) memcpy(copy, text, n);
         *json = copy;
     }
     arena_free(a);

@@ -25,7 +25,7 @@ bool slug_find(const char *text, Slug *out) {
     return false;
 }
 
-Err diag(Cx *cx, Slug slug, Place at, const char *accept, const char *fmt, ...) {
+Err(diag)(Cx *cx, Slug slug, Place at, const char *accept, const char *fmt, ...) {
     int max = cx->max_diags ? cx->max_diags : 50;
     if (cx->ndiags++ >= max) return slugs[slug].err;
     va_list ap;

@@ -3,7 +3,11 @@
  *
  * An element's instruction counts the busiest lane's slots for a lane and the elements for a row; a pack's the steps,
  * times the lanes for a row; a lane's once, and W times; a row's once for both. Global accesses have their storage
- * type's bytes, and both sides of a guarded load count. */
+ * type's bytes, and both sides of a guarded load count.
+ *
+ * A load's first touch of memory is told by its address: the same expression over the same elements was here before.
+ * Expressions that differ are taken for different places, but of an input that is only read in place no row touches
+ * more than its own elements. */
 #include "kern.h"
 
 #include <string.h>
@@ -14,11 +18,22 @@ typedef struct Times {
     double lane, row;
 } Times;
 
+typedef struct Where { /* of an instruction: what it is made of, and whether it varies over the enclosing loop */
+    uint64_t hash;
+    bool serial;
+} Where;
+
 typedef struct Tally {
     const Kern *k;
     Demand *d;
     int64_t n, slots, packs, steps; /* of the sweep; steps of all lanes */
     bool sweep;
+    int domain;     /* of the sweep */
+    Where *where;   /* by instruction */
+    uint64_t *seen; /* addresses that loads and stores touched */
+    int nseen;
+    double first[MAX_PARAMS]; /* elements of a parameter first touched */
+    bool guarded[MAX_PARAMS]; /* read at other places than its own */
 } Tally;
 
 static Times times(const Tally *t, const Ins *in, double loop) {
@@ -45,11 +60,68 @@ static void add_op(Demand *d, OpCost cost, Times m) {
     add(&d->lane_ops[cost], &d->row_ops[cost], m, 1);
 }
 
+static uint64_t mix(uint64_t h, uint64_t x) {
+    h = (h ^ x) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+static void place(Tally *t, int i, double loop) {
+    const Ins *in = &t->k->ins[i];
+    int at[3];
+    Where w = {mix(mix(17, (uint64_t)in->k), (uint64_t)in->op), false};
+    for (int n = ins_operands(in, at), j = 0; j < n; j++) {
+        if (in->a[at[j]] < 0) continue;
+        w.hash = mix(w.hash, t->where[in->a[at[j]]].hash + (uint64_t)j);
+        w.serial |= t->where[in->a[at[j]]].serial;
+    }
+    switch (in->k) {
+    case K_CONST: w.hash = mix(w.hash, in->c.u); break;
+    case K_SLOT: w.hash = mix(w.hash, (uint64_t)in->imm); break;
+    case K_ROWIDX: break;
+    case K_SERIAL: w.hash = mix(w.hash, (uint64_t)loop), w.serial = true; break;
+    case K_ELEM: w.hash = mix(w.hash, t->k->domain[t->domain].mapped); break;
+    case K_OP: w.hash = mix(w.hash, (uint64_t)in->to); break;
+    case K_LOADP:
+    case K_LOAD1: w.hash = mix(w.hash, (uint64_t)in->param); break;
+    default: w = (Where){mix(w.hash, (uint64_t)i), loop > 1}; /* nothing else is equal to it */
+    }
+    t->where[i] = w;
+}
+
+/* A load or store: elements that it is the first to touch. */
+static void touch(Tally *t, int i, double loop, bool store) {
+    const Ins *in = &t->k->ins[i];
+    bool pack = in->k == K_LOADP || in->k == K_STOREP;
+    uint64_t h = mix((uint64_t)in->param + 3, t->where[in->a[0]].hash);
+    bool serial = t->where[in->a[0]].serial, elem = pack || t->k->ins[in->a[0]].rank == RANK_ELEM;
+    if (pack) h = mix(h, t->k->domain[t->domain].mapped);
+    if (pack && in->a[1] >= 0) h = mix(h, t->where[in->a[1]].hash);
+    for (int s = 0; s < t->nseen; s++)
+        if (t->seen[s] == h) return;
+    t->seen[t->nseen++] = h;
+    if (store) return;
+    t->first[in->param] += (serial ? loop : 1) * (elem ? (double)t->n : 1);
+    t->guarded[in->param] |= in->k == K_LOAD1 && in->a[1] >= 0;
+}
+
+static double first_read(const Tally *t) {
+    double bytes = 0;
+    for (int p = 0; p < t->k->prog->nparams; p++) {
+        const Param *q = &t->k->prog->param[p];
+        double own = 1;
+        for (int d = 0; d < q->rank; d++)
+            if (!(t->k->prog->row_axes >> q->axis[d] & 1)) own *= (double)t->k->shape.n[q->axis[d]];
+        bytes += (t->guarded[p] || t->first[p] < own ? t->first[p] : own) * ty_bytes(q->ty);
+    }
+    return bytes;
+}
+
 static void count_ins(Tally *t, int i, double loop) {
     const Kern *k = t->k;
     const Ins *in = &k->ins[i];
     Demand *d = t->d;
     Times m = times(t, in, loop);
+    place(t, i, loop);
     switch (in->k) {
     case K_OP: add_op(d, op_info(in->op)->cost, m); break;
     case K_ELEM: add_op(d, COST_ALU, m); break;
@@ -57,6 +129,7 @@ static void count_ins(Tally *t, int i, double loop) {
     case K_LOAD1: {
         Ty ty = k->prog->param[in->param].ty;
         add(&d->lane.global_read, &d->row.global_read, m, ty_bytes(ty));
+        touch(t, i, loop, false);
         add_op(d, COST_MEMORY, m);
         if (ty != in->ty) add_op(d, COST_CONVERT, m);
         break;
@@ -65,6 +138,7 @@ static void count_ins(Tally *t, int i, double loop) {
     case K_STORE1: {
         Ty ty = k->prog->param[in->param].ty;
         add(&d->lane.global_write, &d->row.global_write, m, ty_bytes(ty));
+        touch(t, i, loop, true);
         add_op(d, COST_MEMORY, m);
         if (ty != in->ty) add_op(d, COST_CONVERT, m);
         break;
@@ -106,6 +180,7 @@ static void count_nodes(Tally *t, int first, double loop) {
         t->sweep = nd->kind == NODE_SWEEP;
         if (t->sweep) {
             int64_t chunk = (int64_t)k->plan.W * k->plan.V;
+            t->domain = nd->domain;
             t->n = k->domain[nd->domain].n_mapped;
             t->slots = map_slots(t->n, k->plan.W, k->plan.V);
             t->packs = ceil_div(t->slots, k->plan.V);
@@ -211,13 +286,14 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
                 .reductions = k->nreds,
                 .stripe_slots = (double)k->stripes.live,
                 .stripe_slots_sum = (double)k->stripes.sum};
-    Tally t = {.k = k, .d = &d};
+    Tally t = {.k = k, .d = &d, .where = NEWN(cx->a, Where, k->nins), .seen = NEWN(cx->a, uint64_t, k->nins)};
     count_nodes(&t, k->root, 1);
+    d.first_read = first_read(&t);
     d.live_values = live_values(cx, k);
     for (int i = 0; i < k->nstripes; i++) {
         const Domain *dom = &k->domain[k->stripe[i].domain];
         if (k->stripe[i].home == HOLD_SHARED)
             d.shared_bytes += (double)dom->n_serial * (double)dom->n_mapped * ty_bytes(k->stripe[i].ty) * k->plan.P;
     }
-    *out = too_much(&d) ? (Demand){0} : d;
+    *out = too_much(&d) ? ((Demand){0}) : d;
 }

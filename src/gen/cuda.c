@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { WARP = 32, UNROLL_MOST = 64 };
@@ -15,17 +14,11 @@ static const Ins *at(const Emit *e, int i) {
 
 static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 static const char *text_of(Emit *e, const char *fmt, ...) {
-    char s[1024];
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(s, sizeof s, fmt, ap);
+    const char *s = text_fmt(e->cx->a, fmt, ap);
     va_end(ap);
-    if (n < (int)sizeof s) return arena_str(e->cx->a, s, (size_t)n);
-    char *big = arena_get(e->cx->a, (size_t)n + 1);
-    va_start(ap, fmt);
-    vsnprintf(big, (size_t)n + 1, fmt, ap);
-    va_end(ap);
-    return big;
+    return s;
 }
 
 static const char *type_of(Ty t) {

@@ -3,7 +3,6 @@
  * costs no test. */
 #include "emit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void line(Emit *e, const char *fmt, ...) {
@@ -11,12 +10,12 @@ void line(Emit *e, const char *fmt, ...) {
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(small, sizeof small, fmt, ap);
+    int n = text_print(small, sizeof small, fmt, ap);
     va_end(ap);
     char *text = small;
     if (n >= (int)sizeof small) {
         text = arena_get(e->cx->a, (size_t)n + 1);
-        vsnprintf(text, (size_t)n + 1, fmt, again);
+        text_print(text, (size_t)n + 1, fmt, again);
     }
     va_end(again);
     for (int i = 0; i < e->depth; i++) buf_put(&e->out, "    ", 4);

@@ -514,6 +514,10 @@ static void f_dn(Pre *p, Buf *b, const Name *n) {
         buf_fmt(b,
                 "vu32 u = (vu32)x, r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = ((u >> 16) & 0x8000u) | 0x7fc0u; "
                 "return __builtin_convertvector((vu32)sel_vf32(ne_vf32(x, x), (vf32)nan, (vf32)r), wbf16); }\n");
+    else if (n->ty == TY_F16 && p->wide) /* VCVTPS2PH keeps a NaN's payload; num_store makes every NaN the same */
+        buf_fmt(b,
+                "vf32 nan = (vf32)(((vu32)x & 0x80000000u) | 0x7fc00000u); "
+                "return (wf16)__builtin_ia32_vcvtps2ph512_mask(sel_vf32(ne_vf32(x, x), nan, x), 8, (whalf){0}, (unsigned short)-1); }\n");
     else if (is_f(n->ty))
         buf_fmt(b, "w%s r; for (int i = 0; i < %d; i++) r[i] = nar_%s(x[i]); return r; }\n", s, p->L, s);
     else { /* integers saturate */

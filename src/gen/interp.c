@@ -235,7 +235,7 @@ static Err array_at(Run *r, int i, int64_t *out) {
 /* ---- instructions ---- */
 
 static Num slot_value(Slot s, Ty ty) {
-    return ty == TY_F64 ? (Num){.d = s.d} : (Num){.i = s.i};
+    return ty == TY_F64 ? ((Num){.d = s.d}) : ((Num){.i = s.i});
 }
 
 static void do_op(const Run *r, const Ins *in, Num *d, int n) {
@@ -258,11 +258,11 @@ static Err fold(Run *r, int i) {
     int nacc = r->k->cell[in->imm].acc;
     for (int j = 0; j < r->active; j++) {
         int acc = (int)((r->chunk0 + j / r->V) % nacc);
-        Num *c, *ci, v = x.p[j * x.step], vi = y.p[j * y.step];
+        Num *c, *ci = NULL, v = x.p[j * x.step], vi = y.p[j * y.step];
         Err e = cell_at(r, i, in->imm, acc, &c);
         if (e == OK && in->k == K_FOLD2) e = cell_at(r, i, in->imm + 1, acc, &ci);
         if (e != OK) return e;
-        if (in->k == K_FOLD)
+        if (!ci)
             *c = num_op(in->op, in->ty, TY_NONE, *c, v, v);
         else if (beats(in->op, in->ty, v, vi.i, *c, ci->i))
             *c = v, *ci = vi;

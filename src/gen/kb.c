@@ -58,7 +58,7 @@ static int make(Kb *b, Op op, Ty of, Ty ty, Ty to, const int a[3]) {
     Rank rank = RANK_ROW;
     bool fold = op_info(op)->cost != COST_SPECIAL;
     Num v[3] = {{0}, {0}, {0}};
-    for (int i = 0; i < op_info(op)->arity; i++) {
+    for (int i = 0; i < op_info(op)->arity && i < COUNT(v); i++) {
         const Ins *p = &b->k->ins[a[i]];
         if (p->rank > rank) rank = p->rank;
         fold = fold && p->k == K_CONST;
@@ -70,8 +70,8 @@ static int make(Kb *b, Op op, Ty of, Ty ty, Ty to, const int a[3]) {
 
 int kb_op(Kb *b, Op op, int x, int y, int z) {
     const int a[3] = {x, y, z};
-    Ty t[3], ty = TY_NONE; /* TY_NONE for operands that do not fit: kern_verify names the place */
-    for (int i = 0; i < op_info(op)->arity; i++) t[i] = b->k->ins[a[i]].ty;
+    Ty t[3] = {TY_NONE, TY_NONE, TY_NONE}, ty = TY_NONE; /* TY_NONE for operands that do not fit: kern_verify names the place */
+    for (int i = 0; i < op_info(op)->arity && i < COUNT(t); i++) t[i] = b->k->ins[a[i]].ty;
     if (!op_type(op, t, &ty)) return kb_ins(b, (Ins){.k = K_OP, .op = op, .ty = TY_NONE, .a = {x, y, z}, .param = -1});
     return make(b, op, op == OP_WHERE ? t[1] : t[0], ty, TY_NONE, a);
 }

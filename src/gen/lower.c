@@ -80,7 +80,7 @@ void low_init(Low *l, int cell, Ty ty, double f, int64_t i) {
 }
 
 int low_merge(Low *l, int cell, Op op) {
-    int n = l->k->cell[cell].acc, part[64]; /* dims.def: at most 64 accumulators */
+    int n = l->k->cell[cell].acc, part[64] = {0}; /* dims.def: at most 64 accumulators */
     for (int i = 0; i < n; i++)
         part[i] = kb_ins(&l->b, (Ins){.k = K_CELL,
                                       .ty = l->k->cell[cell].ty,

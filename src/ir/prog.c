@@ -219,13 +219,14 @@ int prog_op(Cx *cx, Prog *p, Op op, int x, int y, int z) {
     Val v = {.op = op, .a = {x, y, z}};
     int arity = op_info(op)->arity;
     Ty t[3] = {TY_NONE, TY_NONE, TY_NONE};
-    for (int i = 0; i < arity; i++) {
+    for (int i = 0; i < arity && i < COUNT(t); i++) {
         if (!is_value(p, v.a[i])) return -1; /* its own diagnostic is there already */
         t[i] = p->val[v.a[i]].ty;
         if (!v.at.line) v.at = p->val[v.a[i]].at;
     }
     Ty common = op_operand(op, t);
-    for (int i = op == OP_WHERE ? 1 : 0; common != TY_NONE && i < arity; i++) v.a[i] = prog_cast(cx, p, common, v.a[i]);
+    for (int i = op == OP_WHERE ? 1 : 0; common != TY_NONE && i < arity && i < COUNT(t); i++)
+        v.a[i] = prog_cast(cx, p, common, v.a[i]);
     return fold(cx, p, v, common);
 }
 

@@ -79,8 +79,9 @@ static int expand(Simplify *s, const Val *v, int x) {
 Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *shape) {
     Prog *q = NEW(cx->a, Prog);
     *q = *p;
-    q->val = NULL;
-    q->nvals = q->val_cap = 0;
+    q->nvals = 0;
+    q->val_cap = p->nvals + 1; /* and more where a macro is written out */
+    q->val = NEWN(cx->a, Val, q->val_cap);
     Simplify s = {cx, p, shape, q, NEWN(cx->a, int, p->nvals + 1)};
     bool *need = NEWN(cx->a, bool, p->nvals + 1);
     mark_needed(p, need);

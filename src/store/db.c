@@ -1,5 +1,5 @@
-/* Place -> opened file with the schema of this version. WAL where the file system can do it, which is tried on a scratch
- * file first; a rollback journal elsewhere. A transaction that was committed survives kill -9 in both. */
+/* Place -> opened file with the schema of this version. WAL where the file system can do it, which is tried on a
+ * scratch file first; a rollback journal elsewhere. A transaction that was committed survives kill -9 in both. */
 #include "store.h"
 
 #include "../base/os.h"
@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { APPLICATION_ID = 0x526f7746 /* "RowF" */, BUSY_MS = 10000 };
@@ -292,11 +290,11 @@ Err store_open(Cx *cx, const StoreOptions *o, Store **out) {
     if (!s) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a store");
     *s = (Store){.al = al};
     snprintf(s->path, sizeof s->path, "%s", path);
+    *out = s; /* the caller's from here on: a complaint may jump out of memory */
     err = open_file(cx, s, o);
-    if (err)
-        store_close(s);
-    else
-        *out = s;
+    if (!err) return OK;
+    store_close(s);
+    *out = NULL;
     return err;
 }
 

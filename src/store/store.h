@@ -45,6 +45,7 @@ typedef struct StoreKey {
     int threads;                  /* asked for; 0: the device's choice */
 } StoreKey;
 StoreKey store_key(Cx *cx, const Problem *pb, const char *identity, int threads);
+void store_key_name(Cx *cx, StoreKey *k); /* sha from the rest */
 
 typedef enum Stage { STAGE_SHORT, STAGE_FINAL, STAGE_CONFIRMED } Stage; /* each is better evidence than those before */
 const char *stage_text(Stage s);
@@ -54,8 +55,8 @@ typedef struct StoreTrial {
     uint64_t seed;
     const char *plan, *effort;
     Stage stage;
-    const char *slug, *why; /* "" where it was accepted */
-    const char *unit_sha;   /* SHA-256 of the source text that was built, or "" where none was made */
+    const char *slug, *why;     /* "" where it was accepted */
+    const char *unit_sha;       /* SHA-256 of the source text that was built, or "" where none was made */
     const char *facts, *demand; /* JSON, or "" */
     int nsamples, calls;
     double sample_ns[STORE_SAMPLES], median_ns; /* median 0: not timed */
@@ -70,8 +71,8 @@ Err store_find(Cx *cx, Store *s, const StoreKey *k, uint64_t seed, const char *p
                StoreTrial *t);
 
 /* Which problems: items between blanks, all of which must hold: kernel=NAME, problem=SHA and program=SHA (or their
- * beginnings), shape=AXES, device=PART of the identity, rowfold=VERSION, origin=trial or import; a bare word is a kernel
- * or the beginning of a problem's SHA. NULL or "": all. */
+ * beginnings), shape=AXES, device=PART of the identity, rowfold=VERSION, origin=trial or import; a bare word is a
+ * kernel or the beginning of a problem's SHA. NULL or "": all. */
 typedef struct Filter {
     const char *kernel, *problem, *program, *shape, *device, *rowfold, *origin, *word;
 } Filter;
@@ -117,12 +118,12 @@ void bind_text(struct sqlite3_stmt *q, int i, const char *s);        /* NULL: nu
 const char *column_str(Cx *cx, struct sqlite3_stmt *q, int i);
 Err problem_id(Cx *cx, Store *s, const StoreKey *k, int64_t *id); /* in a transaction; made where it is new */
 void filter_bind(struct sqlite3_stmt *q, const Filter *f);
-#define FILTER_SQL                                                                                                     \
-    "(?1 IS NULL OR p.kernel = ?1) AND (?2 IS NULL OR p.sha GLOB ?2 || '*') AND"                                       \
-    " (?3 IS NULL OR p.program_sha GLOB ?3 || '*') AND (?4 IS NULL OR p.shape = ?4) AND"                               \
-    " (?5 IS NULL OR instr(p.device, ?5) > 0) AND (?6 IS NULL OR p.rowfold = ?6) AND"                                  \
+#define FILTER_SQL                                                                       \
+    "(?1 IS NULL OR p.kernel = ?1) AND (?2 IS NULL OR p.sha GLOB ?2 || '*') AND"         \
+    " (?3 IS NULL OR p.program_sha GLOB ?3 || '*') AND (?4 IS NULL OR p.shape = ?4) AND" \
+    " (?5 IS NULL OR instr(p.device, ?5) > 0) AND (?6 IS NULL OR p.rowfold = ?6) AND"    \
     " (?7 IS NULL OR p.kernel = ?7 OR p.sha GLOB ?7 || '*')"
 struct json_t *samples_json(const double *ns, int n);
-int samples_read(const char *json, double *ns, int cap);          /* how many; -1: no array of finite numbers */
-const char *json_out(Cx *cx, struct json_t *j, bool *ok);         /* canonical text; frees j */
+int samples_read(const char *json, double *ns, int cap);  /* how many; -1: no array of finite numbers */
+const char *json_out(Cx *cx, struct json_t *j, bool *ok); /* canonical text; frees j */
 #endif

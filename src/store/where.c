@@ -30,10 +30,10 @@ bool fs_is_network(uint64_t magic, const char **name) {
     static const struct {
         uint64_t magic;
         const char *name;
-    } known[] = {{0x6969, "NFS"},      {0x517B, "SMB"},     {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB2"},
-                 {0x5346414F, "AFS"},  {0x6B414653, "AFS"}, {0x01021997, "9P"},     {0x00C36400, "Ceph"},
+    } known[] = {{0x6969, "NFS"},        {0x517B, "SMB"},      {0xFF534D42, "CIFS"},   {0xFE534D42, "SMB2"},
+                 {0x5346414F, "AFS"},    {0x6B414653, "AFS"},  {0x01021997, "9P"},     {0x00C36400, "Ceph"},
                  {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"}, {0x73757245, "Coda"},
-                 {0x7461636F, "OCFS2"}, {0x01161970, "GFS2"}, {0x564C, "NCP"},       {0xAAD7AAEA, "PanFS"}};
+                 {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"}, {0x564C, "NCP"},        {0xAAD7AAEA, "PanFS"}};
     for (int i = 0; i < COUNT(known); i++)
         if (known[i].magic == (magic & 0xFFFFFFFF)) return *name = known[i].name, true;
     return false;

@@ -37,10 +37,11 @@ static void run_alone(const Desk *d, Match *p, const char *less) {
 }
 
 /* Everything about one pair. */
-static bool one(const Desk *d, Match *p, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps, const char *plan) {
+static bool one(const Desk *d, Match *p, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
+                const char *plan) {
     if (!match_make(p, "k", bytes, n, seed, caps, plan) || !match_interpret(p)) return false;
     if (caps->kind != KIND_HOST) return true;
-    run_alone(d, p, "-O0");
+    run_alone(d, p, "-O1");
     return p->ok;
 }
 
@@ -106,7 +107,7 @@ static void run_batch(Desk *d, const char *self, uint64_t seed, int n) {
     int nu = 0;
     for (int i = 0; i < n; i++)
         if (match[i].unit.text) u[nu++] = &match[i].unit;
-    const char *less = seed / BATCH % 8 ? "-O0" : "-O2";
+    const char *less = seed / BATCH % 8 ? "-O1" : "-O2";
     const bool built = batch_build(&b, &d->cc, caps.isa, less, u, nu);
     for (int i = 0; i < n; i++) {
         Match *p = &match[i];

@@ -145,7 +145,7 @@ bool match_oracle(Match *p, const Args *out) {
 enum { MOST_TEXT = 100000 };
 
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
-               const char *plan) {
+                const char *plan) {
     *p = (Match){.cx = {.a = arena_new(NULL, NULL)}, .seed = seed, .caps = *caps, .ok = true, .rows = 1};
     if (randprog(&p->cx, bytes, n, &p->prog, &p->shape) != OK) return wrong(p, "randprog");
     p->prog->name = arena_printf(p->cx.a, "%s", name);
@@ -191,7 +191,8 @@ bool match_compare(Match *p, HostFn *fn) {
     for (int i = 0; i < p->prog->nparams; i++) {
         if (!p->bytes[i]) continue;
         const int64_t each = ty_bytes(p->cpu.t[i].ty);
-        const int64_t at = same_bits(p->cpu.t[i].ty, p->interp.t[i].data, p->cpu.t[i].data, (int64_t)p->bytes[i] / each);
+        const int64_t at =
+            same_bits(p->cpu.t[i].ty, p->interp.t[i].data, p->cpu.t[i].data, (int64_t)p->bytes[i] / each);
         if (at < 0) continue;
         const Num x = num_load(p->cpu.t[i].ty, (char *)p->interp.t[i].data + at * each);
         const Num y = num_load(p->cpu.t[i].ty, (char *)p->cpu.t[i].data + at * each);

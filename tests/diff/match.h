@@ -1,4 +1,5 @@
-/* One program-plan pair: drawn from a seed, lowered, run by the interpreter and by the CPU, judged by the definition. */
+/* One program-plan pair: drawn from a seed, lowered, run by the interpreter and by the CPU, judged by the definition.
+ */
 #ifndef ROWFOLD_TEST_MATCH_H
 #define ROWFOLD_TEST_MATCH_H
 
@@ -28,13 +29,15 @@ typedef struct Match {
 
 /* The program of the bytes with a plan drawn from the seed, lowered and (for hosts) spelt. The name makes its entry
  * unique. `plan`, where given, replaces the drawn one. false with why where a stage fails. */
-bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps, const char *plan);
-bool match_interpret(Match *p);                 /* runs, compares with the definition, and that gaps are untouched */
-bool match_compare(Match *p, HostFn *fn);       /* runs on the CPU, and compares with the interpreter bit for bit */
-bool match_oracle(Match *p, const Args *out);   /* are the outputs within the bounds of the definition? */
+bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
+                const char *plan);
+bool match_interpret(Match *p);               /* runs, compares with the definition, and that gaps are untouched */
+bool match_compare(Match *p, HostFn *fn);     /* runs on the CPU, and compares with the interpreter bit for bit */
+bool match_oracle(Match *p, const Args *out); /* are the outputs within the bounds of the definition? */
 void match_free(Match *p);
-/* Are two tensors of n elements equal bit for bit? A NaN equals any NaN: IEEE 754 leaves payload and sign to the machine,
- * and they differ between one compiler's constant folding and another's instruction. -1, or where they differ. */
+/* Are two tensors of n elements equal bit for bit? A NaN equals any NaN: IEEE 754 leaves payload and sign to the
+ * machine, and they differ between one compiler's constant folding and another's instruction. -1, or where they differ.
+ */
 int64_t same_bits(Ty ty, const void *x, const void *y, int64_t n);
 
 /* One shared object of several units, compiled by one call of the compiler. */
@@ -42,7 +45,7 @@ typedef struct Batch {
     void *handle;
     char why[2000];
 } Batch;
-/* flags: those that rt gives the compiler, `less` (such as "-O0") after them. false with why. */
+/* flags: those that rt gives the compiler, `less` (such as "-O1") after them. false with why. */
 bool batch_build(Batch *b, const Compiler *cc, Isa isa, const char *less, const Unit *const *u, int n);
 HostFn *batch_fn(const Batch *b, const Unit *u);
 void batch_free(Batch *b);

@@ -1,7 +1,9 @@
 /* Texts -> kernels (each once), guarded memory, comparisons. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "field.h"
 
-#include "../../src/base/os.h"
 
 #include <math.h>
 #include <stdio.h>

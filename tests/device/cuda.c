@@ -1,0 +1,500 @@
+/* For a machine with an NVIDIA GPU: are results right, and how fast are they?
+ *
+ *     cuda random PAIRS SEED     random programs times random plans: the interpreter's bits, gaps untouched
+ *     cuda kernels FOLDER        every kernel there: the definition's bounds with the device's own functions, the
+ *                                interpreter's bits with rowfold's, memory of every alignment, rows beyond a group
+ *     cuda speed LIST FOLDER     lines `file kernel type shape plan` of a file timed, a few of their rows checked
+ *     cuda build LIST FOLDER K N every N-th of them from the K-th on only compiled, into the cache
+ * TAP-like on stdout; exit status 1 where anything is wrong. */
+#include "../diff/match.h"
+#include "../diff/randplan.h"
+
+#include "../../src/bench/bench.h"
+#include "../../src/lang/lang.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Desk {
+    Cx cx;
+    Rt *rt;
+    Device *d;
+    int64_t done, bad, refused;
+} Desk;
+
+static const char *first_of(const Cx *cx) {
+    const Diag *d = cx->first;
+    return d ? arena_printf(cx->a, "%s: %s", slug_text(d->slug), d->msg) : "no message";
+}
+
+static bool open_desk(Desk *k) {
+    *k = (Desk){.cx = {.a = arena_new(NULL, NULL)}};
+    RtOptions o = {.isa = ISA_COUNT};
+    if (rt_open(&k->cx, &o, &k->rt) == OK && rt_find(&k->cx, k->rt, "cuda:0", &k->d) == OK) {
+        printf("# %s\n", dev_identity(k->d));
+        return true;
+    }
+    printf("1..0 # skipped: %s\n", first_of(&k->cx));
+    return false;
+}
+
+/* ---- tensors on the device, with a guard before and after ---- */
+
+enum { GUARD = 256 };
+
+typedef struct Bench {
+    Mem *mem[MAX_PARAMS];
+    Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
+    size_t bytes[MAX_PARAMS];
+    int shift; /* bytes by which memory is off its alignment */
+} Bench;
+
+static Err put_all(Cx *cx, Device *d, const Prog *p, const Shape *s, const Args *a, const size_t *bytes, int shift, Bench *b) {
+    Abi abi;
+    abi_of(p, &abi);
+    *b = (Bench){.shift = shift};
+    for (int x = 0; x < p->naxes; x++)
+        if (abi.row[x] >= 0) b->slots[abi.row[x]].i = s->n[x];
+    for (int i = 0; i < p->nparams; i++) {
+        if (p->param[i].dir == DIR_CONST) continue;
+        if (p->param[i].dir == DIR_SCALAR) {
+            b->slots[abi.scalar[i]].i = a->scalar[i].i;
+            continue;
+        }
+        b->bytes[i] = bytes[i];
+        size_t all = bytes[i] + 2 * GUARD + 64;
+        unsigned char *poison = arena_get(cx->a, all);
+        memset(poison, POISON, all);
+        int off = GUARD + shift * ty_bytes(p->param[i].ty);
+        memcpy(poison + off, a->t[i].data, bytes[i]);
+        Err err = mem_new(cx, d, all, &b->mem[i]);
+        if (!err) err = mem_write(cx, b->mem[i], 0, poison, all);
+        if (err) return err;
+        b->slots[abi.ptr[i]].p = (char *)mem_at(b->mem[i]) + off;
+        for (int k = 0; k < p->param[i].rank; k++) b->slots[abi.stride[i][k]].i = a->t[i].stride[k];
+    }
+    return OK;
+}
+
+/* Reads all back; NULL, or what is wrong with the guards. */
+static const char *get_all(Cx *cx, const Prog *p, Bench *b, Args *out) {
+    for (int i = 0; i < p->nparams; i++) {
+        if (!b->mem[i]) continue;
+        size_t all = b->bytes[i] + 2 * GUARD + 64, off = (size_t)(GUARD + b->shift * ty_bytes(p->param[i].ty));
+        unsigned char *got = arena_get(cx->a, all);
+        if (mem_read(cx, b->mem[i], 0, got, all) != OK) return first_of(cx);
+        for (size_t at = 0; at < all; at++)
+            if ((at < off || at >= off + b->bytes[i]) && got[at] != POISON)
+                return arena_printf(cx->a, "byte %lld outside of %s is written", (long long)at - (long long)off, p->param[i].name);
+        out->t[i].data = got + off;
+    }
+    return NULL;
+}
+
+static void free_all(Bench *b) {
+    for (int i = 0; i < MAX_PARAMS; i++)
+        if (b->mem[i]) mem_free(b->mem[i]);
+}
+
+/* Builds, runs once on memory `shift` elements off, reads back. "" where the build is refused for spills. */
+static const char *run_once(Desk *k, Cx *cx, const Problem *pb, const Kern *kern, const Args *in, const size_t *bytes, int64_t rows, int shift,
+                            Args *out) {
+    Unit u;
+    Module *m = NULL;
+    Bench b = {.mem = {0}};
+    *out = *in;
+    if (unit_emit(cx, pb, kern, &u) != OK) return first_of(cx);
+    if (mod_build(cx, k->d, &u, &m) != OK) {
+        bool spills = cx->first->slug == S_BUILD_SPILLS;
+        if (spills) k->refused++;
+        return spills ? "" : first_of(cx);
+    }
+    const char *wrong = NULL;
+    if (put_all(cx, k->d, pb->prog, &pb->shape, in, bytes, shift, &b) != OK || mod_launch(cx, m, b.slots, rows, 0) != OK || dev_sync(cx, k->d) != OK)
+        wrong = first_of(cx);
+    if (!wrong) wrong = get_all(cx, pb->prog, &b, out);
+    free_all(&b);
+    mod_free(m);
+    return wrong;
+}
+
+static const char *differ(Cx *cx, const Prog *p, const Args *want, const Args *got, const size_t *bytes) {
+    for (int i = 0; i < p->nparams; i++) {
+        if (!bytes[i]) continue;
+        Ty ty = want->t[i].ty, ct = ty_compute(ty);
+        int64_t each = ty_bytes(ty), at = same_bits(ty, want->t[i].data, got->t[i].data, (int64_t)bytes[i] / each);
+        if (at < 0) continue;
+        Num x = num_load(ty, (char *)want->t[i].data + at * each), y = num_load(ty, (char *)got->t[i].data + at * each);
+        return arena_printf(cx->a, "device and interpreter differ at %s[%lld]: %.17g and %.17g", p->param[i].name, (long long)at, num_f64(y, ct),
+                            num_f64(x, ct));
+    }
+    return NULL;
+}
+
+static bool count(Desk *k, const char *wrong, const char *what, const Plan *plan) {
+    k->done++;
+    if (!wrong || !wrong[0]) return true;
+    Buf b = buf_new(k->cx.a);
+    plan_print(plan, &b);
+    if (k->bad++ < 12) printf("# %s: %s\n#   %s\n", what, wrong, b.s);
+    return false;
+}
+
+/* ---- random programs ---- */
+
+static void random_one(Desk *k, uint64_t seed) {
+    uint8_t bytes[RANDPROG_BYTES];
+    size_t n = randprog_bytes(seed, bytes);
+    Caps caps = *dev_caps(k->d);
+    caps.poly_math = true; /* then nothing is the device's own but IEEE operations */
+    Match p;
+    Args got;
+    const char *what = arena_printf(k->cx.a, "seed %llu", (unsigned long long)seed), *wrong = NULL;
+    if (!match_make(&p, "k", bytes, n, seed, &caps, NULL) || !match_interpret(&p)) wrong = p.why;
+    if (!wrong) wrong = run_once(k, &p.cx, &p.pb, p.kern, &p.cpu, p.bytes, p.rows, (int)(seed % 3), &got);
+    if (!wrong) wrong = differ(&p.cx, p.prog, &p.interp, &got, p.bytes);
+    if (!count(k, wrong, what, &p.plan) && p.prog) {
+        Buf b = buf_new(p.cx.a);
+        prog_print(p.prog, &b);
+        if (k->bad < 3) printf("%s\n", b.s);
+    }
+    match_free(&p);
+}
+
+/* ---- the kernel library ---- */
+
+static char *read_file(Cx *cx, const char *path, size_t *n) {
+    FILE *f = fopen(path, "rb");
+    char *text = arena_get(cx->a, 1 << 20);
+    *n = f ? fread(text, 1, 1 << 20, f) : 0;
+    if (f) fclose(f);
+    return f ? text : NULL;
+}
+
+static Err kernel_get(Cx *cx, const char *folder, const char *file, const char *kernel, Ty ty, Ast **ast, Prog **p) {
+    size_t n;
+    char *path = arena_printf(cx->a, "%s/%s.row", folder, file), *text = read_file(cx, path, &n);
+    if (!text) return diag(cx, S_ARG, NOWHERE, NULL, "cannot read %s", path);
+    TyBind bind[] = {{"*", ty}};
+    Err err = lang_parse(cx, path, text, n, ast);
+    return err || !kernel ? err : lang_kernel(cx, *ast, kernel, bind, 1, NULL, 0, p);
+}
+
+static void shape_of(const Prog *p, const int64_t *row, const int64_t *elem, Shape *s) {
+    int r = 0, e = 0;
+    for (int i = 0; i < MAX_AXES; i++) s->n[i] = -1;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->axis[i].ext < 0) s->n[i] = p->axis[i].row ? row[r++ % 2] : elem[e++ % 2];
+}
+
+static int64_t rows_of(const Prog *p, const Shape *s) {
+    int64_t rows = 1;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->row_axes >> i & 1) rows *= s->n[i];
+    return rows;
+}
+
+static const char *kernel_once(Desk *k, Cx *cx, const Prog *src, const Shape *s, const char *text, bool poly, int shift, uint64_t seed, Plan *plan) {
+    Caps caps = *dev_caps(k->d);
+    caps.poly_math = poly;
+    Problem pb;
+    Kern *kern;
+    Args in, got, want;
+    size_t bytes[MAX_PARAMS] = {0};
+    Stripes st;
+    if (problem_make(cx, src, s, &caps, 0, &pb) != OK || plan_read(cx, text, plan) != OK) return first_of(cx);
+    Sched *sc = NEW(cx->a, Sched);
+    Cx own = {.a = cx->a};
+    if (plan_check(&own, &pb, plan, sc, &st) != OK) return k->done--, NULL; /* no plan of this problem */
+    plan_complete(sc, plan);
+    if (kern_lower(cx, &pb, plan, &kern) != OK || kern_verify(cx, kern) != OK) return first_of(cx);
+    randargs(cx, pb.prog, &pb.shape, seed % 2 ? FILL_NORMAL : FILL_SPECIAL, seed, false, &in);
+    const void *lo[MAX_PARAMS] = {0}, *hi[MAX_PARAMS] = {0};
+    want = in;
+    for (int i = 0; i < pb.prog->nparams; i++) {
+        const Param *q = &pb.prog->param[i];
+        if (q->dir == DIR_SCALAR || q->dir == DIR_CONST) continue;
+        bytes[i] = (size_t)ty_bytes(q->ty);
+        for (int d = 0; d < q->rank; d++) bytes[i] *= (size_t)in.t[i].n[d];
+        want.t[i].data = arena_dup(cx->a, in.t[i].data, bytes[i]);
+        lo[i] = want.t[i].data, hi[i] = (char *)want.t[i].data + bytes[i];
+    }
+    const char *wrong = run_once(k, cx, &pb, kern, &in, bytes, rows_of(pb.prog, &pb.shape), shift, &got);
+    if (wrong) return wrong;
+    if (!poly) {
+        OracleOptions o = bed_bounds(&pb, plan);
+        Verdict v;
+        return oracle_check(cx, pb.source, &pb.shape, &in, &got, &o, &v) == OK ? NULL : first_of(cx);
+    }
+    Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES] = {{0}};
+    for (int x = 0; x < pb.prog->naxes; x++)
+        if (kern->abi.row[x] >= 0) slots[kern->abi.row[x]].i = pb.shape.n[x];
+    for (int i = 0; i < pb.prog->nparams; i++) {
+        if (kern->abi.scalar[i] >= 0) slots[kern->abi.scalar[i]].i = in.scalar[i].i;
+        if (kern->abi.ptr[i] < 0) continue;
+        slots[kern->abi.ptr[i]].p = want.t[i].data;
+        for (int d = 0; d < pb.prog->param[i].rank; d++) slots[kern->abi.stride[i][d]].i = in.t[i].stride[d];
+    }
+    KernRun run;
+    if (kern_run(cx, kern, slots, rows_of(pb.prog, &pb.shape), lo, hi, &run) != OK) return first_of(cx);
+    return differ(cx, pb.prog, &want, &got, bytes);
+}
+
+static const char *const plans[] = {
+    "W=64 V=8 load=keep store=stream P=2",
+    "W=256 V=4 load=no-allocate acc=2 flight=2 U=2",
+    "W=32 V=1 P=4",
+    "W=16 V=2 P=3 index=32",
+    "W=4 V=4 P=8 flight=4 load=stream",
+    "W=96 V=2 acc=2 stat=shifted load=keep",
+    "W=128 V=8 stat=online flight=2 load=keep div=reciprocal",
+    "W=1 V=1 P=32",
+    "W=1024 V=4 min-groups=1",
+    "W=64 V=4 fuse=off",
+    "W=128 V=2 stat=welford",
+};
+static const char *const files[] = {"softmax", "rmsnorm", "layernorm", "cross_entropy", "quantize", "reduce"};
+
+static void kernels(Desk *k, const char *folder, int from, int step) {
+    static const int64_t rows[][2] = {{5, 3}, {33, 2}, {7, 1}}, elems[][2] = {{1024, 128}, {769, 5}, {3, 40}, {2056, 64}};
+    static const Ty types[] = {TY_F32, TY_BF16, TY_F16, TY_F64};
+    int at = 0;
+    for (int f = 0; f < COUNT(files); f++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Ast *ast;
+        if (kernel_get(&cx, folder, files[f], NULL, TY_F32, &ast, NULL) != OK) count(k, first_of(&cx), files[f], &(Plan){0});
+        for (int q = 0; !cx.first && q < ast_kernels(ast); q++)
+            for (int t = 0; t < COUNT(types); t++)
+                for (int e = 0; e < COUNT(elems); e++) {
+                    for (int p = 0; p < 3; p++, at++) { /* a few of the plans each, all in the end */
+                        if (at % step != from) continue;
+                        Cx own = {.a = arena_new(NULL, NULL)};
+                        TyBind bind[] = {{"*", types[t]}};
+                        Prog *prog;
+                        Shape s;
+                        Plan plan = {0};
+                        const char *name = ast_kernel_name(ast, q), *text = plans[(at * 7 + e) % COUNT(plans)], *wrong = NULL;
+                        if (lang_kernel(&own, ast, name, bind, 1, NULL, 0, &prog) != OK)
+                            wrong = first_of(&own);
+                        else {
+                            shape_of(prog, rows[at % COUNT(rows)], elems[e], &s);
+                            wrong = kernel_once(k, &own, prog, &s, text, p == 0, at % 2, (uint64_t)at, &plan);
+                        }
+                        count(k, wrong, arena_printf(own.a, "%s %s elements %lld", name, ty_text(types[t]), (long long)elems[e][0]), &plan);
+                        arena_free(own.a);
+                    }
+                }
+        arena_free(cx.a);
+    }
+}
+
+/* ---- speed ---- */
+
+enum { COLD_BYTES = 200 << 20, BLOCK = 1 << 20, SAMPLES = 7, CALLS = 200 };
+
+typedef struct Line {
+    char file[64], kernel[64], type[16], shape[128], plan[512];
+} Line;
+
+static bool line_problem(Desk *k, Cx *cx, const Line *l, const char *folder, Problem *pb, Plan *plan, Unit *u, Kern **kern) {
+    Ty ty;
+    Ast *ast;
+    Prog *p;
+    Shape s;
+    if (!ty_find(l->type, strlen(l->type), &ty) || kernel_get(cx, folder, l->file, l->kernel, ty, &ast, &p) != OK) return false;
+    for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
+    char *shape = arena_printf(cx->a, "%s", l->shape);
+    for (char *q = strtok(shape, ","); q; q = strtok(NULL, ",")) {
+        char *eq = strchr(q, '=');
+        if (!eq) return false;
+        *eq = 0;
+        int axis = prog_axis(p, q);
+        if (axis >= 0) s.n[axis] = atoll(eq + 1);
+    }
+    return problem_make(cx, p, &s, dev_caps(k->d), 0, pb) == OK && plan_read(cx, l->plan, plan) == OK && kern_lower(cx, pb, plan, kern) == OK &&
+           unit_emit(cx, pb, *kern, u) == OK;
+}
+
+/* Dense tensors; inputs are a block of normal numbers over and over. */
+static Err fill_set(Cx *cx, Device *d, const Problem *pb, Bench *b, double *bytes) {
+    const Prog *p = pb->prog;
+    Abi abi;
+    abi_of(p, &abi);
+    *b = (Bench){.shift = 0};
+    *bytes = 0;
+    for (int x = 0; x < p->naxes; x++)
+        if (abi.row[x] >= 0) b->slots[abi.row[x]].i = pb->shape.n[x];
+    for (int i = 0; i < p->nparams; i++) {
+        const Param *q = &p->param[i];
+        if (q->dir == DIR_SCALAR) {
+            if (ty_is_float(q->ty))
+                b->slots[abi.scalar[i]].d = q->def;
+            else
+                b->slots[abi.scalar[i]].i = (int64_t)q->def;
+        }
+        if (q->dir == DIR_SCALAR || q->dir == DIR_CONST) continue;
+        int64_t n = 1;
+        for (int k = q->rank - 1; k >= 0; k--) {
+            b->slots[abi.stride[i][k]].i = n;
+            n *= pb->shape.n[q->axis[k]];
+        }
+        size_t each = (size_t)ty_bytes(q->ty), all = (size_t)n * each, block = BLOCK * each < all ? BLOCK * each : all;
+        *bytes += (double)all * (q->dir == DIR_INOUT ? 2 : 1);
+        b->bytes[i] = all;
+        Err err = mem_new(cx, d, all ? all : 1, &b->mem[i]);
+        if (err) return err;
+        b->slots[abi.ptr[i]].p = mem_at(b->mem[i]);
+        if (q->dir == DIR_OUT) continue;
+        Tensor t = {.ty = q->ty, .rank = 1, .data = arena_get(cx->a, block), .n = {(int64_t)(block / each)}, .stride = {1}};
+        fill_tensor(&t, FILL_NORMAL, 7 + (uint64_t)i, ty_is_int(q->ty) ? 1000 : 0);
+        for (size_t at = 0; at < all && !err; at += block) err = mem_write(cx, b->mem[i], at, t.data, all - at < block ? all - at : block);
+        if (err) return err;
+    }
+    return OK;
+}
+
+/* First, middle and last row against the definition. Rows must lie one after the other in each tensor that has them. */
+static Err check_rows(Cx *cx, const Problem *pb, const Plan *plan, Bench *b, double *worst) {
+    const Prog *p = pb->prog;
+    int64_t rows = rows_of(p, &pb->shape);
+    for (int r = 0; r < 3; r++) {
+        int64_t row = r == 0 ? 0 : r == 1 ? rows / 2 : rows - 1;
+        Args a = {.t = {{0}}};
+        Shape s = pb->shape;
+        Abi abi;
+        abi_of(p, &abi);
+        for (int x = 0; x < p->naxes; x++)
+            if (p->row_axes >> x & 1) s.n[x] = 1;
+        for (int i = 0; i < p->nparams; i++) {
+            const Param *q = &p->param[i];
+            if (q->dir == DIR_SCALAR) a.scalar[i] = (Num){.i = b->slots[abi.scalar[i]].i};
+            if (q->dir == DIR_SCALAR || q->dir == DIR_CONST) continue;
+            Tensor *t = &a.t[i];
+            *t = (Tensor){.ty = q->ty, .rank = q->rank};
+            int64_t n = 1;
+            bool has = false;
+            for (int d = q->rank - 1; d >= 0; d--) {
+                has |= (p->row_axes >> q->axis[d] & 1) != 0;
+                t->stride[d] = n;
+                t->n[d] = s.n[q->axis[d]];
+                n *= t->n[d];
+            }
+            size_t bytes = (size_t)n * (size_t)ty_bytes(q->ty);
+            t->data = arena_get(cx->a, bytes);
+            Err err = mem_read(cx, b->mem[i], has ? (size_t)row * bytes : 0, t->data, bytes);
+            if (err) return err;
+        }
+        OracleOptions o = bed_bounds(pb, plan);
+        Verdict v;
+        Err err = oracle_check(cx, pb->source, &s, &a, &a, &o, &v);
+        if (v.worst > *worst) *worst = v.worst;
+        if (err) return err;
+    }
+    return OK;
+}
+
+typedef struct Copied {
+    double bytes, ns;
+    const char *how;
+} Copied;
+
+static void speed_line(Desk *k, const Line *l, const char *folder, Copied *copied) {
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    Problem pb;
+    Plan plan;
+    Kern *kern;
+    Unit u;
+    Module *m = NULL;
+    Bench set[64] = {{.shift = 0}};
+    const Slot *slots[64];
+    int nsets = 1;
+    double bytes = 0, worst = 0, ns[SAMPLES] = {0};
+    bool resident = strstr(l->shape, "resident") != NULL;
+    Err err = line_problem(k, &cx, l, folder, &pb, &plan, &u, &kern) ? OK : ERR_ARGUMENT;
+    if (!err) err = mod_build(&cx, k->d, &u, &m);
+    for (int i = 0; i < nsets && !err; i++) {
+        err = fill_set(&cx, k->d, &pb, &set[i], &bytes);
+        slots[i] = set[i].slots;
+        if (!i && !resident) nsets = bytes * 64 < COLD_BYTES ? 64 : (int)(COLD_BYTES / bytes) + 1;
+    }
+    int64_t rows = err ? 0 : rows_of(pb.prog, &pb.shape);
+    if (!err) err = mod_launch(&cx, m, slots[0], rows, 0);
+    if (!err) err = dev_sync(&cx, k->d);
+    bool rows_apart = !err && !(pb.prog->row_axes >> pb.prog->param[0].axis[pb.prog->param[0].rank - 1] & 1);
+    if (!err && rows_apart) err = check_rows(&cx, &pb, &plan, &set[0], &worst);
+    for (int i = 0; i < SAMPLES && !err; i++) {
+        int64_t t;
+        err = mod_time(&cx, m, slots, nsets, rows, 0, CALLS, &t);
+        ns[i] = (double)t / CALLS;
+    }
+    if (!err && copied->bytes != bytes) {
+        err = dev_copy_ns(&cx, k->d, (size_t)(bytes / 2), 0, 5, &copied->ns, &copied->how);
+        copied->bytes = bytes;
+        if (!err) printf("# copy of %.1f MB: %.2f us, %.0f GB/s, %s\n", bytes / 2e6, copied->ns / 1e3, bytes / copied->ns, copied->how);
+    }
+    for (int i = 1; i < SAMPLES; i++)
+        for (int j = i; j > 0 && ns[j] < ns[j - 1]; j--) {
+            double x = ns[j];
+            ns[j] = ns[j - 1], ns[j - 1] = x;
+        }
+    k->done++;
+    if (err) {
+        const Diag *d = cx.first;
+        printf("%-9s %-4s %-22s -- %s | %s\n", l->kernel, l->type, l->shape, d ? slug_text(d->slug) : "?", l->plan);
+        if (!d || d->slug != S_BUILD_SPILLS) {
+            printf("#   %s\n", first_of(&cx));
+            k->bad++;
+        }
+    } else {
+        const Facts *f = mod_facts(m);
+        printf("%-9s %-4s %-22s %8.2f us %.3f  regs %d grp %d err %.2f cc %.0f ms | %s\n", l->kernel, l->type, l->shape, ns[SAMPLES / 2] / 1e3,
+               copied->ns / ns[SAMPLES / 2], f->registers, f->groups_per_unit, worst, (double)f->compile_ns / 1e6, l->plan);
+    }
+    fflush(stdout);
+    for (int i = 0; i < nsets; i++) free_all(&set[i]);
+    if (m) mod_free(m);
+    arena_free(cx.a);
+}
+
+static void build_line(Desk *k, const Line *l, const char *folder) {
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    Problem pb;
+    Plan plan;
+    Kern *kern;
+    Unit u;
+    Module *m = NULL;
+    if (line_problem(k, &cx, l, folder, &pb, &plan, &u, &kern) && mod_build(&cx, k->d, &u, &m) == OK) mod_free(m);
+    arena_free(cx.a);
+}
+
+static void lines(Desk *k, const char *list, const char *folder, int from, int step) {
+    FILE *f = fopen(list, "r");
+    char text[1024];
+    Copied copied = {0};
+    for (int i = 0; f && fgets(text, sizeof text, f);) {
+        Line l;
+        if (sscanf(text, "%63s %63s %15s %127s %511[^\n]", l.file, l.kernel, l.type, l.shape, l.plan) != 5 || text[0] == '#') continue;
+        if (!step)
+            speed_line(k, &l, folder, &copied);
+        else if (i++ % step == from)
+            build_line(k, &l, folder);
+    }
+    if (f) fclose(f);
+}
+
+int main(int argc, char **argv) {
+    Desk k;
+    if (argc < 3) return fprintf(stderr, "see the top of tests/device/cuda.c\n"), 2;
+    if (!open_desk(&k)) return 0;
+    if (str_eq(argv[1], "random"))
+        for (int i = 0; i < atoi(argv[2]); i++) random_one(&k, strtoull(argc > 3 ? argv[3] : "1", NULL, 10) + (uint64_t)i);
+    if (str_eq(argv[1], "kernels")) kernels(&k, argv[2], argc > 4 ? atoi(argv[3]) : 0, argc > 4 ? atoi(argv[4]) : 1);
+    if (str_eq(argv[1], "speed") && argc > 3) lines(&k, argv[2], argv[3], 0, 0);
+    if (str_eq(argv[1], "build") && argc > 5) lines(&k, argv[2], argv[3], atoi(argv[4]), atoi(argv[5]));
+    printf("%s %s: %lld done, %lld wrong, %lld refused for spills\n", k.bad ? "not ok" : "ok", argv[1], (long long)k.done, (long long)k.bad,
+           (long long)k.refused);
+    rt_close(k.rt);
+    arena_free(k.cx.a);
+    return k.bad != 0;
+}

@@ -1,0 +1,248 @@
+/* The CUDA dialect without a GPU: what it emits is compiled by NVRTC where that is installed, and what does not spill is
+ * held against what was promised. The runtime without a driver says so. */
+#include "../diff/match.h"
+#include "../diff/randplan.h"
+
+#include "../../src/lang/lang.h"
+#include "../../src/rt/cudadrv.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char arch[] = "sm_90a";
+
+static bool compiler(Nvrtc *n) {
+    if (nvrtc_open(n)) return true;
+    printf("# skipped: %s\n", n->why);
+    return false;
+}
+
+static const char *said(const Cx *cx) {
+    return cx->first ? cx->first->msg : "";
+}
+
+/* A kernel of the library at a shape, for a preset; fails the test where a stage does. */
+static void emit(Cx *cx, const char *preset, const char *file, const char *kernel, Ty ty, const char *shape, const char *text, Problem *pb, Kern **k,
+                 Unit *u) {
+    static char source[1 << 16];
+    const char *root = getenv("ROWFOLD_ROOT");
+    FILE *f = fopen(arena_printf(cx->a, "%s/kernels/%s.row", root ? root : ".", file), "rb");
+    assert_non_null(f);
+    size_t n = fread(source, 1, sizeof source, f);
+    fclose(f);
+    Ast *ast;
+    Prog *p;
+    TyBind bind[] = {{"*", ty}};
+    assert_int_equal(lang_parse(cx, file, source, n, &ast), OK);
+    assert_int_equal(lang_kernel(cx, ast, kernel, bind, 1, NULL, 0, &p), OK);
+    Shape s;
+    for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
+    char *copy = arena_printf(cx->a, "%s", shape);
+    for (char *q = strtok(copy, ","); q; q = strtok(NULL, ",")) {
+        char *eq = strchr(q, '=');
+        *eq = 0;
+        s.n[prog_axis(p, q)] = atoll(eq + 1);
+    }
+    Caps caps;
+    Plan plan;
+    assert_true(caps_preset(preset, &caps));
+    assert_int_equal(problem_make(cx, p, &s, &caps, 0, pb), OK);
+    assert_int_equal(plan_read(cx, text, &plan), OK);
+    if (kern_lower(cx, pb, &plan, k) != OK || kern_verify(cx, *k) != OK || unit_emit(cx, pb, *k, u) != OK) fail_msg("%s %s: %s", kernel, text, said(cx));
+}
+
+/* registers: that a lane may have for the groups a unit should hold */
+static const struct {
+    const char *file, *kernel, *shape, *plan;
+    Ty ty;
+    int registers;
+} cases[] = {
+    {"softmax", "softmax", "rows=32768,n=4096", "W=128 V=8 load=keep store=stream div=reciprocal hold.x=register", TY_BF16, 64},
+    {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep stat=online flight=2", TY_BF16, 128},
+    {"softmax", "log_softmax", "rows=100,n=769", "W=96 V=1 load=no-allocate hold.x=register", TY_F32, 64},
+    {"rmsnorm", "rmsnorm", "rows=32768,n=4096", "W=256 V=8 load=keep hold.x=register", TY_BF16, 48},
+    {"rmsnorm", "rmsnorm", "rows=32768,n=8192", "W=64 V=8 hold.x=register flight=4", TY_BF16, 168},
+    {"layernorm", "layernorm", "rows=65536,n=1024", "W=32 V=8 P=8 load=keep stat=shifted hold.x=register min-groups=4", TY_BF16, 64},
+    {"layernorm", "layernorm", "rows=128,n=8193", "W=1024 V=4 stat=welford acc=1", TY_F32, 64},
+    {"layernorm", "residual_layernorm", "rows=128,n=2056", "W=16 V=8 P=3 load=stream index=32", TY_F16, 168},
+    {"quantize", "rmsnorm_fp8_groups", "rows=64,g=8,k=128", "W=32 V=4 P=2", TY_BF16, 128},
+    {"quantize", "quantize_i8", "rows=64,n=4096", "W=128 V=16 load=plain hold.x=register", TY_F8E4M3, 128},
+    {"reduce", "argmax", "rows=8,n=151936", "W=1024 V=8 flight=2", TY_BF16, 64},
+    {"reduce", "sum", "rows=16,n=40", "W=4 V=2 P=8 acc=4", TY_F64, 64},
+    {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},
+};
+
+static void test_kernels_compile(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    for (int i = 0; i < COUNT(cases); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        char *cubin;
+        size_t bytes;
+        Fail fail;
+        int registers, local;
+        emit(&cx, "h200", cases[i].file, cases[i].kernel, cases[i].ty, cases[i].shape, cases[i].plan, &pb, &k, &u);
+        for (int loose = 0; loose < 2; loose++) {
+            if (loose && i % 4) continue;
+            if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail)) fail_msg("%s: %s", cases[i].plan, fail.text);
+            assert_true(cubin_facts(cubin, bytes, &registers, &local));
+            if (local || registers > cases[i].registers)
+                fail_msg("%s %s: %d registers, %d local bytes", cases[i].kernel, cases[i].plan, registers, local);
+            alloc_libc.put(alloc_libc.user, cubin);
+        }
+        arena_free(cx.a);
+    }
+    nvrtc_close(&rtc);
+}
+
+static void test_random_compile(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    Caps caps;
+    caps_preset("h200", &caps);
+    const char *many = getenv("ROWFOLD_CUDA_PAIRS");
+    for (int seed = 1; seed <= (many ? atoi(many) : 8); seed++) {
+        uint8_t bytes[RANDPROG_BYTES];
+        size_t n = randprog_bytes((uint64_t)seed, bytes), size;
+        Match p;
+        Unit u;
+        char *cubin;
+        Fail fail;
+        caps.poly_math = seed % 2 != 0;
+        assert_true(match_make(&p, "k", bytes, n, (uint64_t)seed, &caps, NULL));
+        assert_int_equal(unit_emit(&p.cx, &p.pb, p.kern, &u), OK);
+        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, seed % 3 == 0, &cubin, &size, &fail)) fail_msg("seed %d: %s", seed, fail.text);
+        alloc_libc.put(alloc_libc.user, cubin);
+        match_free(&p);
+    }
+    nvrtc_close(&rtc);
+}
+
+/* The text says what the plan says: policies of loads and stores, lanes, groups. */
+static void test_text(void **state) {
+    (void)state;
+    static const struct {
+        const char *plan, *has, *lacks;
+    } rows[] = {
+        {"W=256 V=8 load=keep", "ld16x2_last", "ld16x2_plain"},
+        {"W=256 V=8 load=keep hold.x=register", "ld16x2_keep", "ld16x2_last"},
+        {"W=256 V=8 load=no-allocate", "ld.global.nc.L1::no_allocate.v4", "evict_last"},
+        {"W=256 V=8 load=stream", "ld.global.cs.v4", "evict"},
+        {"W=256 V=8 store=stream", "st.global.cs.v4", "evict"},
+        {"W=64 V=4 min-groups=3", "__launch_bounds__(64, 3)", "live"},
+        {"W=32 V=8 P=4", "live", "__syncthreads"},
+        {"W=64 V=8", "__syncthreads", "live"},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        emit(&cx, "rtx4060", "rmsnorm", "rmsnorm", TY_BF16, "rows=4096,n=4096", rows[i].plan, &pb, &k, &u);
+        assert_int_equal(u.dialect, DIALECT_CUDA);
+        if (!strstr(u.text, rows[i].has) || strstr(u.text, rows[i].lacks)) fail_msg("%s:\n%s", rows[i].plan, u.text);
+        arena_free(cx.a);
+    }
+}
+
+/* Packs are one access where every dense layout allows it, and the launch is told what to ask of memory. */
+static void test_alignment(void **state) {
+    (void)state;
+    static const struct {
+        const char *shape, *plan;
+        Ty ty;
+        int align, each;
+    } rows[] = {{"rows=10,n=4096", "W=64 V=8", TY_BF16, 16, 8}, {"rows=10,n=4098", "W=64 V=8", TY_BF16, 4, 2}, {"rows=10,n=769", "W=64 V=4", TY_F32, 0, 0},
+                {"rows=10,n=64", "W=16 V=1", TY_F32, 0, 0},     {"rows=10,n=772", "W=64 V=4", TY_F32, 16, 4}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        emit(&cx, "h200", "rmsnorm", "rmsnorm", rows[i].ty, rows[i].shape, rows[i].plan, &pb, &k, &u);
+        assert_int_equal(u.align[0], rows[i].align);
+        assert_int_equal(u.align_each[0], rows[i].each);
+        assert_int_equal(u.align_dims[0], rows[i].each ? 1 : 0); /* the rows' stride, not the elements' */
+        arena_free(cx.a);
+    }
+}
+
+static void test_spills(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    Problem pb;
+    Kern *k;
+    Unit u;
+    char *cubin;
+    size_t bytes;
+    Fail fail;
+    int registers, local;
+    /* 64 slots of stripe a lane, and eight groups of 256 lanes a unit: 32 registers each */
+    emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=16384", "W=256 V=4 hold.x=register min-groups=8", &pb, &k, &u);
+    assert_true(nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail));
+    assert_true(cubin_facts(cubin, bytes, &registers, &local));
+    assert_true(local > 0 && registers <= 32);
+    cubin[0] = 'x';
+    assert_false(cubin_facts(cubin, bytes, &registers, &local));
+    alloc_libc.put(alloc_libc.user, cubin);
+    u.text = "this is no C";
+    u.bytes = strlen(u.text);
+    assert_false(nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail));
+    assert_int_equal(fail.slug, S_BUILD_FAILED);
+    assert_non_null(strstr(fail.text, "error"));
+    arena_free(cx.a);
+    nvrtc_close(&rtc);
+}
+
+static void test_no_compiler(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    setenv("ROWFOLD_NVRTC", "/no/such/library", 1);
+    assert_false(nvrtc_open(&rtc));
+    assert_non_null(strstr(rtc.why, "/no/such/library"));
+    unsetenv("ROWFOLD_NVRTC");
+}
+
+static void test_no_driver(void **state) {
+    (void)state;
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    Rt *rt;
+    Device *d;
+    RtOptions o = {.cache_dir = "", .isa = ISA_COUNT};
+    setenv("ROWFOLD_LIBCUDA", "/no/such/driver", 1);
+    assert_int_equal(rt_open(&cx, &o, &rt), OK);
+    assert_int_equal(rt_find(&cx, rt, "cuda:0", &d), ERR_UNAVAILABLE);
+    assert_int_equal(cx.first->slug, S_RT_NO_DRIVER);
+    int64_t from = t_now_ns();
+    for (int i = 0; i < 10; i++) rt_find(&cx, rt, "cuda", &d);
+    assert_true(t_now_ns() - from < 10 * 1000000); /* what is absent costs less than a millisecond */
+    rt_close(rt);
+    setenv("ROWFOLD_LIBCUDA", "libm.so.6", 1); /* a library, but no driver */
+    assert_int_equal(rt_open(&cx, &o, &rt), OK);
+    assert_int_equal(rt_find(&cx, rt, "cuda:0", &d), ERR_UNAVAILABLE);
+    assert_non_null(strstr(cx.last->msg, "older than"));
+    rt_close(rt);
+    unsetenv("ROWFOLD_LIBCUDA");
+    arena_free(cx.a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment),   cmocka_unit_test(test_kernels_compile),
+        cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),      cmocka_unit_test(test_no_compiler),
+        cmocka_unit_test(test_no_driver),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
