@@ -28,7 +28,7 @@ typedef enum Rc {
 } Rc;
 
 /* ---- options: options.c has the one table ---- */
-enum { CMD_RUN, CMD_PLAN, CMD_EMIT, CMD_TUNE, CMD_DEVICES, CMD_EXPLAIN, CMD_CHECK, CMD_HELP, CMD_COUNT };
+enum { CMD_RUN, CMD_PLAN, CMD_EMIT, CMD_TUNE, CMD_TRIALS, CMD_WISDOM, CMD_DEVICES, CMD_EXPLAIN, CMD_CHECK, CMD_HELP, CMD_COUNT };
 
 typedef struct List {
     const char **item;
@@ -40,12 +40,12 @@ typedef struct Options {
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
     const char *shape, *type, *consts, *sets, *pin, *plan, *open, *policy, *device, *isa, *strided, *fill, *out_dir,
-        *output, *header, *receipt;
+        *output, *header, *receipt, *store;
     List in, out;
     int64_t threads, seed, limit, budget_candidates;
     double budget_seconds;
     int effort; /* -1: the subcommand's own */
-    bool json, quiet, kern, why, standalone, list, help, version, alias, summed;
+    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, resume, no_store;
 } Options;
 
 typedef struct Cli {
@@ -203,10 +203,16 @@ void candidates_print(Cli *c, const Json *candidates, int64_t limit, FILE *f);
 void demand_print(Cli *c, const char *json, FILE *f);
 const char *verdict_text(Cli *c, const char *json);
 
+/* ---- trials.c ---- */
+const char *filter_words(Cli *c, int from); /* the words from there on, as a filter */
+void trials_print(Cli *c, const Json *trials, FILE *f);
+
 Rc command_run(Cli *c);
 Rc command_plan(Cli *c);
 Rc command_emit(Cli *c);
 Rc command_tune(Cli *c);
+Rc command_trials(Cli *c);
+Rc command_wisdom(Cli *c);
 Rc command_devices(Cli *c);
 Rc command_explain(Cli *c);
 Rc command_check(Cli *c);

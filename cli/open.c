@@ -100,13 +100,18 @@ Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
     o.threads = starts(name, "preset:") ? 0 : c->o.threads > 4096 ? 4096 : (int)c->o.threads;
     o.seed = (uint64_t)c->o.seed;
     o.summed_budget = c->o.summed;
-    if (effort != ROWFOLD_ESTIMATE) {
+    if (c->o.no_store && (c->o.store || c->o.resume))
+        return fail(c, F_OPTION, NULL, "--no-store goes with neither --store nor --resume");
+    o.store = c->o.no_store ? NULL : c->o.store ? c->o.store : "default";
+    o.resume = c->o.resume;
+    const bool runs = effort == ROWFOLD_MEASURE || effort == ROWFOLD_EXHAUSTIVE;
+    if (runs) {
         o.progress = progress_step;
         o.progress_user = c;
         progress_start(c);
     }
     s = rowfold_compile(c->ctx, c->program, &o, &c->kernel);
-    if (effort != ROWFOLD_ESTIMATE) progress_end();
+    if (runs) progress_end();
     if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED, NULL, "stopped before any plan was found");
     return s ? fail_library(c, s) : RC_OK;
 }

@@ -14,12 +14,14 @@ enum {
     PLAN = 1 << CMD_PLAN,
     EMIT = 1 << CMD_EMIT,
     TUNE = 1 << CMD_TUNE,
+    TRIALS = 1 << CMD_TRIALS,
+    WISDOM = 1 << CMD_WISDOM,
     DEVICES = 1 << CMD_DEVICES,
     EXPLAIN = 1 << CMD_EXPLAIN,
     CHECK = 1 << CMD_CHECK,
     HELP = 1 << CMD_HELP,
     KERNELS = RUN | PLAN | EMIT | TUNE,
-    ALL = KERNELS | DEVICES | EXPLAIN | CHECK | HELP
+    ALL = KERNELS | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | HELP
 };
 
 typedef enum Form {
@@ -59,9 +61,13 @@ static const struct Option {
     {"policy", 0, TEXT, O(policy), KERNELS, 0, "NAME",
      "cost policy that ranks: roofline (default) prior service random"},
     {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE, 0, "EFFORT",
-     "estimate, measure or exhaustive (default: measure for tune, else estimate)"},
+     "estimate, recall, measure or exhaustive (default: measure for tune, else estimate)"},
     {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE, 1, "N", "time at most N plans"},
     {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE, 0, "S", "start no plan after S seconds"},
+    {"store", 0, TEXT, O(store), RUN | EMIT | TUNE | TRIALS | WISDOM, 0, "FILE",
+     "what is remembered between runs (default: $ROWFOLD_STORE, or trials.db in the data folder)"},
+    {"no-store", 0, FLAG, O(no_store), RUN | EMIT | TUNE, 0, NULL, "remember nothing"},
+    {"resume", 0, FLAG, O(resume), TUNE, 0, NULL, "do not run again what the store has of this search"},
     {"device", 0, TEXT, O(device), KERNELS, 0, "NAME",
      "best (default; of run: host), cuda:0, preset:h200 ...: see rowfold devices"},
     {"isa", 0, TEXT, O(isa), KERNELS | DEVICES, 0, "NAME", "instructions of host kernels: avx512 avx2 neon portable"},
@@ -73,15 +79,16 @@ static const struct Option {
      "add up all kept values, even those that never live at once"},
     {"kern", 0, FLAG, O(kern), PLAN, 0, NULL, "print the chosen plan as loops and lanes"},
     {"why", 0, FLAG, O(why), PLAN, 0, NULL, "print every refusal, and what each kind means"},
-    {"limit", 0, COUNTED, O(limit), PLAN, 0, "N", "candidates in the table (default 20; 0: all)"},
+    {"limit", 0, COUNTED, O(limit), PLAN | TRIALS, 0, "N", "candidates in the table (default 20; 0: all)"},
     {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL,
      "add a plain C function, rowfold_KERNEL, that takes dense arrays"},
-    {"output", 'o', TEXT, O(output), EMIT, 0, "FILE", "write the source to FILE"},
+    {"output", 'o', TEXT, O(output), EMIT | WISDOM, 0, "FILE", "write the source, or what is exported, to FILE"},
     {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
     {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
     {"list", 0, FLAG, O(list), EXPLAIN, 0, NULL, "list all slugs"},
-    {"quiet", 'q', FLAG, O(quiet), KERNELS, 0, NULL, "no progress and no notes"},
-    {"json", 0, FLAG, O(json), KERNELS | DEVICES | EXPLAIN | CHECK, 0, NULL, "print one JSON document instead of text"},
+    {"quiet", 'q', FLAG, O(quiet), KERNELS | TRIALS | WISDOM, 0, NULL, "no progress and no notes"},
+    {"json", 0, FLAG, O(json), KERNELS | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK, 0, NULL,
+     "print one JSON document instead of text"},
     {"help", 'h', FLAG, O(help), ALL, 0, NULL, "print this help"},
 #undef O
 };
@@ -108,10 +115,26 @@ static const struct Command {
     {"tune", "FILE [KERNEL] --shape AXES [OPTION...]",
      "search the plans of a kernel, check and time each, keep a receipt",
      "Ctrl-C ends the search with the best plan so far; a second one ends the command. Without --receipt the receipt\n"
-     "goes to $XDG_DATA_HOME/rowfold/receipts, or ~/.local/share/rowfold/receipts.",
+     "goes to $XDG_DATA_HOME/rowfold/receipts, or ~/.local/share/rowfold/receipts. Every trial goes to the store as "
+     "it\n"
+     "ends, so that a search that was broken off can be resumed.",
      "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096\n"
      "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --effort exhaustive --pin V=1 --open W=32:256\n"
      "  rowfold tune kernels/rmsnorm.row --shape rows=4096,n=1024 --type bf16 --budget-seconds 20 --json\n"},
+    {"trials", "[FILTER...] [OPTION...]", "list what the store remembers of candidates that were tried, youngest first",
+     "FILTER: kernel=NAME problem=SHA program=SHA shape=AXES device=PART rowfold=VERSION, or a kernel's name.",
+     "  rowfold trials\n"
+     "  rowfold trials softmax shape=rows=1024,n=4096 --limit 0 --json\n"},
+    {"wisdom", "[show|why|export|import|forget] [FILTER...|FILE] [OPTION...]",
+     "show, question, carry and forget the best plans that were found",
+     "Wisdom is a view of the trials: for a problem, the best accepted plan with its evidence. What is imported is "
+     "checked\n"
+     "and planned anew; plans for other devices or versions of rowfold are kept but never chosen.",
+     "  rowfold wisdom\n"
+     "  rowfold wisdom why softmax shape=rows=1024,n=4096\n"
+     "  rowfold wisdom export softmax -o softmax.wisdom\n"
+     "  rowfold wisdom import softmax.wisdom\n"
+     "  rowfold wisdom forget softmax\n"},
     {"devices", "[OPTION...]", "list the devices that are here and the presets of machines that are not", NULL,
      "  rowfold devices\n"
      "  rowfold devices --json\n"},
@@ -191,7 +214,7 @@ static Rc take_number(Cli *c, const struct Option *o, const char *value) {
 }
 
 static Rc take(Cli *c, const struct Option *o, const char *value) {
-    static const char *const efforts[] = {"estimate", "measure", "exhaustive"};
+    static const char *const efforts[] = {"estimate", "measure", "exhaustive", "recall"}; /* as in rowfold.h */
     char *field = (char *)&c->o + o->at;
     const char **text = (const char **)(void *)field;
     switch (o->form) {
@@ -208,7 +231,7 @@ static Rc take(Cli *c, const struct Option *o, const char *value) {
     }
     for (int i = 0; i < COUNT(efforts); i++)
         if (strcmp(efforts[i], value) == 0) return c->o.effort = i, RC_OK;
-    return fail(c, F_VALUE, "estimate, measure, exhaustive", "there is no effort \"%s\"", value);
+    return fail(c, F_VALUE, "estimate, recall, measure, exhaustive", "there is no effort \"%s\"", value);
 }
 
 static Rc unknown(Cli *c, const char *word) {
@@ -230,7 +253,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
         if (strcmp(argv[i], "--json") == 0) c->o.json = true;
     c->o.effort = -1, c->o.seed = 1, c->o.limit = 20;
     if (argc < 2)
-        return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help", "a command is missing");
+        return fail(c, F_COMMAND, "run, plan, emit, tune, trials, wisdom, devices, explain, check, help",
+                    "a command is missing");
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return c->o.version = true, RC_OK;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return c->o.command = CMD_HELP, RC_OK;
     c->o.command = command_find(argv[1]);
@@ -238,7 +262,7 @@ Rc options_read(Cli *c, int argc, char **argv) {
         const char *names[CMD_COUNT];
         for (int i = 0; i < CMD_COUNT; i++) names[i] = commands[i].name;
         const char *meant = near_word(argv[1], names, CMD_COUNT);
-        return fail(c, F_COMMAND, "run, plan, emit, tune, devices, explain, check, help",
+        return fail(c, F_COMMAND, "run, plan, emit, tune, trials, wisdom, devices, explain, check, help",
                     "there is no command \"%s\"%s", argv[1], meant ? cli_text(c, "; did you mean %s?", meant) : "");
     }
     for (int i = 0; i < COUNT(options); i++)

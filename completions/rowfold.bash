@@ -4,7 +4,7 @@ _rowfold() {
     local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:avx512 preset:avx2 preset:neon"
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune devices explain check help --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune trials wisdom devices explain check help --help --version" -- "$word")
         return
     fi
     case $previous in
@@ -12,9 +12,9 @@ _rowfold() {
     --policy) words="prior service roofline random" ;;
     --device) words=$devices ;;
     --isa) words="avx512 avx2 neon portable" ;;
-    --effort) words="estimate measure exhaustive" ;;
+    --effort) words="estimate recall measure exhaustive" ;;
     --fill) words="uniform normal wide cancel ties special" ;;
-    --output | -o | --header | --receipt | --out-dir)
+    --output | -o | --header | --receipt | --store | --out-dir)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
@@ -26,10 +26,12 @@ _rowfold() {
     fi
     if [[ $word == -* ]]; then
         case ${COMP_WORDS[1]} in
-        run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --effort --budget-candidates --budget-seconds --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
+        run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
         plan) options="--shape --type --const --pin --plan --open --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
-        emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
-        tune) options="--shape --type --const --seed --pin --plan --open --policy --effort --budget-candidates --budget-seconds --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
+        tune) options="--shape --type --const --seed --pin --plan --open --policy --effort --budget-candidates --budget-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        trials) options="--store --limit --quiet --json --help" ;;
+        wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;
         explain) options="--list --json --help" ;;
         check) options="--type --const --json --help" ;;
@@ -44,7 +46,12 @@ _rowfold() {
             compgen -d -- "$word"
         )
         ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune devices explain check" -- "$word") ;;
+    wisdom)
+        mapfile -t COMPREPLY < <(
+            if [ "$COMP_CWORD" = 2 ]; then compgen -W "show why export import forget" -- "$word"; else compgen -f -- "$word"; fi
+        )
+        ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune trials wisdom devices explain check" -- "$word") ;;
     esac
 }
 complete -o filenames -F _rowfold rowfold

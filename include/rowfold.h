@@ -135,7 +135,8 @@ ROWFOLD_API const char *rowfold_program_text(const rowfold_program *p); /* the e
 typedef enum rowfold_effort {
     ROWFOLD_ESTIMATE = 0,  /* the cost policy chooses, nothing is run to choose; works for presets */
     ROWFOLD_MEASURE = 1,   /* the policy ranks, the best of the ranking are compiled, checked and timed */
-    ROWFOLD_EXHAUSTIVE = 2 /* every legal plan of the space is compiled, checked and timed */
+    ROWFOLD_EXHAUSTIVE = 2, /* every legal plan of the space is compiled, checked and timed */
+    ROWFOLD_RECALL = 3      /* the best plan remembered in `store` for this problem, else for a shape near it, else an estimate; the receipt says which */
 } rowfold_effort;
 
 typedef struct rowfold_progress {
@@ -164,6 +165,11 @@ typedef struct rowfold_compile_options {
     /* called between candidates, from the compiling thread; return non-zero to stop with the best so far */
     int (*progress)(void *user, const rowfold_progress *p);
     void *progress_user;
+    /* What is remembered between runs. NULL or "": nothing is read and no file is touched. "default": $ROWFOLD_STORE, else
+     * $XDG_DATA_HOME/rowfold/trials.db, else ~/.local/share/rowfold/trials.db; anything else is the path of the file. MEASURE and EXHAUSTIVE add every
+     * trial as it ends, RECALL reads. Trouble with the file (the log and the receipt tell) never costs the result of a search. */
+    const char *store;
+    int resume; /* 1: trials that the store has of this very problem, plan, seed and source are not run again; needs a store that can be opened */
 } rowfold_compile_options;
 ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
 
@@ -223,7 +229,8 @@ ROWFOLD_API void *rowfold_memory_data(const rowfold_memory *m); /* the device's 
 ROWFOLD_API rowfold_status rowfold_memory_write(rowfold_memory *m, size_t at, const void *from, size_t n);
 ROWFOLD_API rowfold_status rowfold_memory_read(const rowfold_memory *m, size_t at, void *to, size_t n);
 
-/* Fills memory with seeded test input: "uniform", "normal", "wide", "cancel", "ties", "special". Any thread. bound: integers lie in 0 .. bound-1. */
+/* Fills memory with seeded test input: "uniform", "normal", "wide", "cancel", "ties", "special". Any thread. bound: integers
+ * are indexes of so many elements, now and then up to 2 outside of them; 0: any integers. */
 ROWFOLD_API rowfold_status rowfold_fill(const char *kind, const char *type, void *data, int64_t count, uint64_t seed, int64_t bound);
 /* Evaluates the program in FP64 on the inputs and compares the outputs, all in memory of this process, whatever the kernel's device. inputs: the arguments as they were before the call (inout tensors may lie in
  * other memory there); NULL: the same as outputs. *json (freed with rowfold_free) gets the verdict; status ROWFOLD_WRONG when an output is outside its
@@ -231,6 +238,23 @@ ROWFOLD_API rowfold_status rowfold_fill(const char *kind, const char *type, void
 ROWFOLD_API rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, const rowfold_arg *inputs, const rowfold_arg *outputs, int count,
                                          char **json);
 ROWFOLD_API void rowfold_free(rowfold_context *ctx, void *p);
+
+/* ---- what is remembered ---- */
+/* store: as in rowfold_compile_options, but NULL and "" mean "default" here. filter: which problems, items between blanks that must all hold:
+ * kernel=NAME, problem=SHA and program=SHA (or their beginnings), shape=AXES, device=PART of the identity, rowfold=VERSION, origin=trial or import; a bare
+ * word is a kernel or the beginning of a problem's SHA; NULL or "": all. Texts are freed with rowfold_free. Processes may share a store. */
+/* JSON array of trials, youngest first, at most `limit` (0: all). Trials are never rewritten. */
+ROWFOLD_API rowfold_status rowfold_trials(rowfold_context *ctx, const char *store, const char *filter, int64_t limit, char **json);
+/* The best accepted plan of each problem with its evidence: a JSON object a line, sorted, the same bytes each time. */
+ROWFOLD_API rowfold_status rowfold_wisdom_export(rowfold_context *ctx, const char *store, const char *filter, char **text);
+/* Text from anywhere: each entry is recomputed and planned anew, and refused where it does not hold. Entries for other devices or versions of rowfold
+ * are kept, but never chosen here, and own measurements go before imported ones. *report (may be NULL): JSON, what was taken, known, foreign, refused and
+ * why. */
+ROWFOLD_API rowfold_status rowfold_wisdom_import(rowfold_context *ctx, const char *store, const char *text, size_t bytes, char **report);
+/* Imported entries go; trials stay, but are no evidence any more. *problems (may be NULL): how many have no wisdom now. */
+ROWFOLD_API rowfold_status rowfold_wisdom_forget(rowfold_context *ctx, const char *store, const char *filter, int64_t *problems);
+/* Where a store lies; the file need not be there. */
+ROWFOLD_API rowfold_status rowfold_store_path(rowfold_context *ctx, const char *store, char **path);
 
 #ifdef __cplusplus
 }

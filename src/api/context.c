@@ -260,15 +260,20 @@ static Err find_device(rowfold_context *c, Cx *cx, const char *name, rowfold_dev
 
 rowfold_status rowfold_device_find(rowfold_context *ctx, const char *name, rowfold_device **out) {
     if (!ctx || !out) return ROWFOLD_ARGUMENT;
+    Arena *a = arena_new(&ctx->al, NULL); /* the context's own grows only by devices that are found */
+    if (!a) return call_memory(ctx);
     Call c;
-    call_begin(&c, ctx, ctx->perm);
+    call_begin(&c, ctx, a);
+    arena_trap(ctx->perm, &c.trap);
     if (setjmp(c.trap.at)) {
         arena_trap(ctx->perm, NULL);
+        arena_free(a);
         return call_memory(ctx);
     }
     rowfold_device *d = NULL;
     rowfold_status s = call_end(&c, find_device(ctx, &c.cx, name && *name ? name : "best", &d));
     arena_trap(ctx->perm, NULL);
+    arena_free(a);
     if (s == ROWFOLD_OK) *out = d;
     return s;
 }

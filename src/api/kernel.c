@@ -119,21 +119,27 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
                  .threads = o->threads,
                  .seed = o->seed,
                  .alias = o->assume_alias != 0,
-                 .summed_budget = o->summed_budget != 0};
-    if ((unsigned)o->effort > ROWFOLD_EXHAUSTIVE)
-        return diag(cx, S_ARG, NOWHERE, "0 estimate, 1 measure, 2 exhaustive", "effort is %d", (int)o->effort);
+                 .summed_budget = o->summed_budget != 0,
+                 .resume = o->resume != 0,
+                 .al = &k->ctx->al};
+    if ((unsigned)o->effort > ROWFOLD_RECALL)
+        return diag(cx, S_ARG, NOWHERE, "0 estimate, 1 measure, 2 exhaustive, 3 recall", "effort is %d",
+                    (int)o->effort);
     if (o->max_candidates < 0 || o->max_seconds < 0 || o->threads < 0)
         return diag(cx, S_ARG, NOWHERE, "0 or more", "a budget or the thread count is negative");
+    if (o->resume && (!o->store || !*o->store))
+        return diag(cx, S_ARG, NOWHERE, "a store", "there is nothing to resume from");
     if (o->progress) q.progress = tell, q.user = teller;
-    const char **kept[] = {&q.pin, &q.open, &q.policy};
-    const char *given[] = {o->pin, o->open, o->policy};
-    for (int i = 0; i < 3; i++)
+    const char **kept[] = {&q.pin, &q.open, &q.policy, &q.store};
+    const char *given[] = {o->pin, o->open, o->policy, o->store};
+    for (int i = 0; i < COUNT(kept); i++)
         if (given[i] && *given[i]) *kept[i] = arena_printf(cx->a, "%s", given[i]);
     Err err = read_shape(cx, prog, o->shape, &q.shape);
     if (!err) err = read_strided(cx, prog, o->strided, &q.strided);
     if (!err) err = drive_compile(cx, &q, &k->made);
     bed_free(&k->made.bed); /* the memory candidates were timed on */
     if (!err) texts(cx, k);
+    if (k->made.search.note && k->ctx->o.log) k->ctx->o.log(k->ctx->o.log_user, 1, k->made.search.note);
     return err;
 }
 

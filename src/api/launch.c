@@ -259,11 +259,13 @@ rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, cons
     }
     const char *text = "";
     rowfold_status s = call_end(&c, check(&c.cx, k, inputs ? inputs : outputs, outputs, count, &text));
-    if (json) {
+    if (json && (s == ROWFOLD_OK || s == ROWFOLD_WRONG)) {
         size_t n = strlen(text) + 1;
         char *copy = ctx->al.get(ctx->al.user, n);
-        if (copy) memcpy(copy, text, n);
-        *json = copy;
+        if (copy)
+            *json = memcpy(copy, text, n);
+        else
+            s = call_memory(ctx);
     }
     arena_free(a);
     return s;

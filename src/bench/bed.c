@@ -6,21 +6,6 @@
 
 enum { POISON = 0xA5 };
 
-/* Integers that serve as gather indexes lie within the axis they index (and now and then outside); others are free. */
-static int64_t index_bound(const Problem *pb, int param) {
-    const Prog *p = pb->prog;
-    for (int i = 0; i < p->nvals; i++) {
-        const Val *v = &p->val[i];
-        if (v->op != OP_LOAD) continue;
-        for (int d = 0; d < p->param[v->param].rank; d++) {
-            const Val *x = &p->val[v->idx[d]];
-            while (x->op == OP_CAST) x = &p->val[x->a[0]];
-            if (x->op == OP_LOAD && x->param == param) return pb->shape.n[p->param[v->param].axis[d]];
-        }
-    }
-    return 0;
-}
-
 static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
     const Param *p = &b->pb->prog->param[i];
     Tensor *t = &b->host.t[i];
@@ -42,7 +27,7 @@ static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
     b->slots[b->abi.ptr[i]].p = mem_at(b->mem[i]);
     t->data = arena_get(cx->a, bytes);
     if (p->dir == DIR_OUT) return OK;
-    fill_tensor(t, FILL_NORMAL, seed * 64 + (uint64_t)i, index_bound(b->pb, i));
+    fill_tensor(t, FILL_NORMAL, seed * 64 + (uint64_t)i, fill_bound(b->pb->prog, &b->pb->shape, i));
     return mem_write(cx, b->mem[i], 0, t->data, bytes);
 }
 
@@ -106,8 +91,11 @@ OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
     for (int i = 0; i < p->nvals; i++)
         loops |= p->val[i].op == OP_RED && p->val[i].over != (p->val[p->val[i].a[0]].axes & ~p->row_axes);
     int64_t serial = loops ? longest : ceil_div(longest, lanes) + plan->V * plan->flight;
-    return (OracleOptions){
-        .serial = serial, .joins = joins, .stat = (Stat)plan->stat, .reciprocal = plan->div == DIV_RECIPROCAL, .native_math = !pb->caps.poly_math};
+    return (OracleOptions){.serial = serial,
+                           .joins = joins,
+                           .stat = (Stat)plan->stat,
+                           .reciprocal = plan->div == DIV_RECIPROCAL,
+                           .native_math = !pb->caps.poly_math};
 }
 
 /* Inputs that a call overwrites are put back, outputs poisoned. */

@@ -1,6 +1,8 @@
 /* The main path: program and shape in, kernel that runs out. One call a stage. */
 #include "drive.h"
 
+#include <string.h>
+
 enum { FINAL_SAMPLES = 15, COPY_REPS = 15 };
 static const int64_t final_sample_ns = 10000000;
 
@@ -20,14 +22,40 @@ static double least_bytes(const Problem *pb) {
     return sum;
 }
 
+/* The winner's last word to the store. */
+static void confirm(Cx *cx, Made *m) {
+    Trial t = m->search.trial[m->search.best];
+    Attempt a = {.facts = *mod_facts(m->mod), .verdict = m->verdict, .times = m->times};
+    sha256_hex(m->unit.text, strlen(m->unit.text), a.unit_sha);
+    search_record(cx, &m->search, &t, STAGE_CONFIRMED, &a);
+}
+
 /* The winner, built afresh, checked within its own bounds and timed again: the search's own minimum is never quoted. */
 static Err measure(Cx *cx, const Request *q, Made *m) {
     OracleOptions bounds = bed_bounds(&m->pb, &m->kern->plan);
     Err err = bed_check(cx, &m->bed, m->mod, &bounds, q->threads, &m->verdict);
     if (!err) err = bed_time(cx, &m->bed, m->mod, q->threads, FINAL_SAMPLES, final_sample_ns, 0, &m->times);
+    if (!err) confirm(cx, m);
     if (!err) err = dev_copy_ns(cx, q->dev, (size_t)(m->bytes / 2), q->threads, COPY_REPS, &m->copy_ns, &m->copy_how);
     m->measured = !err;
     return err;
+}
+
+/* A store that cannot be had is no reason not to search, unless what it holds was asked for. */
+static Err open_store(Cx *cx, const Request *q, Made *m) {
+    Search *s = &m->search;
+    if (!q->store || !*q->store || q->effort == EFFORT_ESTIMATE) return OK;
+    s->key = store_key(cx, &m->pb, q->identity, q->threads);
+    StoreOptions o = {.al = q->al, .where = q->store, .mode = effort_runs(q->effort) ? STORE_WRITE : STORE_READ};
+    Cx own = {.a = cx->a};
+    Err err = store_open(&own, &o, &m->store);
+    if (err && q->resume) return diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s", own.first->msg);
+    if (err)
+        s->note = arena_printf(cx->a, "nothing is remembered: %s [%s]", own.first->msg, slug_text(own.first->slug));
+    else if (m->store && *store_note(m->store))
+        s->note = arena_printf(cx->a, "%s", store_note(m->store));
+    s->store = m->store;
+    return OK;
 }
 
 Err drive_compile(Cx *cx, const Request *q, Made *m) {
@@ -47,12 +75,15 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
                   .threads = q->threads,
                   .progress = q->progress,
                   .user = q->user,
+                  .seed = q->seed,
+                  .resume = q->resume,
                   .bed = &m->bed};
     err = cost_find(cx, q->policy ? q->policy : "roofline", &s->policy);
-    if (!err && !q->dev && q->effort != EFFORT_ESTIMATE)
+    if (!err && !q->dev && effort_runs(q->effort))
         err = diag(cx, S_DRIVE_PRESET, NOWHERE, "effort estimate, or a device of `rowfold devices`",
                    "%s is not here, so nothing can be timed on it", q->caps->name);
-    if (!err && q->effort != EFFORT_ESTIMATE) err = bed_make(cx, q->dev, &m->pb, q->seed, &m->bed);
+    if (!err) err = open_store(cx, q, m);
+    if (!err && effort_runs(q->effort)) err = bed_make(cx, q->dev, &m->pb, q->seed, &m->bed);
     if (!err) err = search_run(cx, s);
     if (err) return err;
     const Trial *best = &s->trial[s->best];
@@ -61,18 +92,23 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     kern_count(cx, m->kern, &m->demand);
     m->score = best->score;
     err = unit_emit(cx, &m->pb, m->kern, &m->unit);
-    if (err == ERR_UNAVAILABLE && !q->dev) err = OK; /* no dialect yet: a preset is planned for all the same, without source */
+    if (err == ERR_UNAVAILABLE && !q->dev)
+        err = OK; /* no dialect yet: a preset is planned for all the same, without source */
     if (!err && q->dev) {
-        m->unit.fresh = q->effort != EFFORT_ESTIMATE;
+        m->unit.fresh = effort_runs(q->effort);
         err = mod_build(cx, q->dev, &m->unit, &m->mod);
     }
-    if (!err && q->effort != EFFORT_ESTIMATE) err = measure(cx, q, m);
+    if (!err && effort_runs(q->effort)) err = measure(cx, q, m);
     if (!err) m->receipt = receipt_make(cx, q, m);
+    store_close(m->store);
+    m->store = s->store = NULL;
     return err;
 }
 
 void made_free(Made *m) {
     search_free(&m->search);
+    store_close(m->store);
+    m->store = NULL;
     if (m->mod) mod_free(m->mod);
     m->mod = NULL;
     bed_free(&m->bed);

@@ -18,6 +18,9 @@ typedef struct Request {
     uint64_t seed;
     uint32_t strided;
     bool alias, summed_budget;
+    const char *store; /* NULL or "": none; "default" or a path */
+    bool resume;
+    const Alloc *al; /* of the store; NULL: malloc and free */
     bool (*progress)(void *user, const Progress *p);
     void *user;
 } Request;
@@ -26,6 +29,7 @@ typedef struct Request {
 typedef struct Made {
     Problem pb;
     Search search;
+    Store *store; /* while it is made */
     Bed bed;
     Kern *kern;
     Demand demand;

@@ -75,6 +75,7 @@ const char *trials_json(Cx *cx, const Made *m) {
             json_object_set_new(o, "worst_error_share", number(t->worst));
             json_object_set_new(o, "compile_ns", json_integer(t->compile_ns));
         }
+        if (t->resumed) json_object_set_new(o, "resumed", json_true());
         if (i == m->search.best) json_object_set_new(o, "chosen", json_true());
         json_array_append_new(list, o);
     }
@@ -116,8 +117,17 @@ static json_t *shape_json(const Prog *p, const Shape *s) {
     return o;
 }
 
+/* Where a recalled plan comes from, so that a plan of another shape never passes for one that was measured here. */
+static json_t *recall_json(const Recall *r) {
+    if (str_eq(r->how, "estimate")) return json_pack("{s:s,s:o}", "how", r->how, "why", text(r->why));
+    const Wisdom *w = &r->from;
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:I,s:o}", "how", r->how, "problem_sha256", text(w->problem),
+                     "shape", text(w->shape), "distance", number(w->distance), "effort", text(w->effort), "stage",
+                     text(w->stage), "median_ns", number(w->median_ns), "imported", w->imported, "time",
+                     (json_int_t)w->time_s, "host", text(w->host));
+}
+
 const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
-    static const char *const efforts[] = {"estimate", "measure", "exhaustive"};
     Buf prog = buf_new(cx->a), kern = buf_new(cx->a), caps = buf_new(cx->a), demand = buf_new(cx->a);
     prog_print(q->prog, &prog);
     kern_print(m->kern, &kern);
@@ -137,11 +147,16 @@ const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
     json_object_set_new(o, "policy",
                         json_pack("{s:s,s:o}", "name", m->search.policy->name, "score", score_of(cx, &m->score)));
     json_object_set_new(o, "search",
-                        json_pack("{s:s,s:o,s:o,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "effort", efforts[q->effort], "pin",
+                        json_pack("{s:s,s:o,s:o,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "effort", effort_text(q->effort), "pin",
                                   text(q->pin), "open", text(q->open), "candidates", (json_int_t)m->search.ntrials,
                                   "refused", (json_int_t)m->search.nrefused, "failed", (json_int_t)m->search.nfailed,
                                   "timed", (json_int_t)m->search.ntimed, "stopped", m->search.stopped, "seconds",
                                   number(m->search.seconds), "fates_by_slug", refusals(&m->search)));
+    if (m->search.recall.how) json_object_set_new(o, "recall", recall_json(&m->search.recall));
+    if (q->store && *q->store && effort_runs(q->effort))
+        json_object_set_new(o, "store",
+                            json_pack("{s:I,s:I,s:o}", "recorded", (json_int_t)m->search.nrecorded, "resumed",
+                                      (json_int_t)m->search.nresumed, "note", text(m->search.note)));
     json_object_set_new(o, "seed", json_integer((json_int_t)q->seed));
     json_object_set_new(o, "bytes", number(m->bytes));
     if (m->mod) {

@@ -251,11 +251,12 @@ static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
     return text_of(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, val(e, in->a[1], 0, 0));
 }
 
-static void load_pack(Emit *e, int i, const Step *s, int f) {
+/* Words `w`0, `w`1 ... of a pack, declared and loaded. */
+static void load_words(Emit *e, int i, const Step *s, int f, const char *w) {
     const Ins *in = at(e, i);
     Pack k = pack_of(e, in);
-    int V = e->k->plan.V, pieces = V / k.each;
-    const char *how = load_policy(e, i), *w = text_of(e, "w%d_%d_", i, f);
+    int pieces = e->k->plan.V / k.each;
+    const char *how = load_policy(e, i);
     const char *hint = str_eq(how, "keep") ? ", hot" : str_eq(how, "last") ? ", cold" : "";
     Buf names = buf_new(e->cx->a);
     for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
@@ -281,7 +282,17 @@ static void load_pack(Emit *e, int i, const Step *s, int f) {
         else
             line(e, "ld%dx%d_%s(%s%s);", k.each * k.bytes, k.bytes, how, b.s, rest);
     }
-    for (int v = 0; v < V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static const char *words_of(Emit *e, int i, const Step *s, int f) {
+    return e->early[i] ? text_of(e, "q%d_%" PRId64 "_", i, s->number + f) : text_of(e, "w%d_%d_", i, f);
+}
+
+static void load_pack(Emit *e, int i, const Step *s, int f) {
+    Pack k = pack_of(e, at(e, i));
+    const char *w = words_of(e, i, s, f);
+    if (!e->early[i]) load_words(e, i, s, f, w);
+    for (int v = 0; v < e->k->plan.V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
 }
 
 static const char *stored(Emit *e, const Ins *in, const char *x) {
@@ -357,11 +368,56 @@ static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int w
     return text_of(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
 }
 
+/* A piece of a stripe in on-chip memory: those of all threads of the group lie side by side. */
+static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int piece) {
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
+    const char *point =
+        in->a[0] < 0 ? "" : text_of(e, " + (i32)%s * %" PRId64, val(e, in->a[0], 0, 0), stripe_chunks(e, st) * pieces);
+    return text_of(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
+                   point, threads, bytes);
+}
+
+static void get_shared(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
+    const char *w = text_of(e, "w%d_%d_", i, f);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf names = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++) buf_fmt(&names, "%s%s%d", q ? ", " : "", w, j * k.words + q);
+        line(e, "u32 %s;", names.s);
+        line(e, "lds%d(%s, %s);", k.each * k.bytes, names.s, shared_at(e, in, s, f, j));
+    }
+    for (int v = 0; v < e->k->plan.V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static void put_shared(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i), *from = at(e, in->a[1]);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    const char *x[16];
+    bool same = from->k == K_LOADP && tensor_type(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int v = 0; v < e->k->plan.V; v++) x[v] = val(e, in->a[1], f, v);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf b = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++)
+            buf_fmt(&b, ", %s",
+                    same ? text_of(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
+                         : pack_word(e, &k, x, j * k.words + q));
+        line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
+    }
+}
+
 static void get(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
+    if (st->home == HOLD_SHARED) {
+        get_shared(e, i, s, f);
+        return;
+    }
     if (!shares_words(st->ty)) {
         for (int v = 0; v < V; v++) declare(e, i, f, v, stripe_at(e, in, s, f, v));
         return;
@@ -377,6 +433,10 @@ static void put(Emit *e, int i, const Step *s, int f) {
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
     const char *x[16];
+    if (st->home == HOLD_SHARED) {
+        put_shared(e, i, s, f);
+        return;
+    }
     for (int v = 0; v < V; v++) x[v] = val(e, in->a[1], f, v);
     if (!shares_words(st->ty)) {
         for (int v = 0; v < V; v++) line(e, "%s = %s;", stripe_at(e, in, s, f, v), x[v]);
@@ -385,13 +445,41 @@ static void put(Emit *e, int i, const Step *s, int f) {
     bool same = from->k == K_LOADP && tensor_type(e, from->param) == st->ty && pack_of(e, from).each == k.each;
     for (int j = 0; j < stripe_words(e, st); j++)
         line(e, "%s = %s;", stripe_at(e, in, s, f, j),
-             same ? text_of(e, "w%d_%d_%d", in->a[1], f, j) : pack_word(e, &k, x, j));
+             same ? text_of(e, "%s%d", words_of(e, in->a[1], s, f), j) : pack_word(e, &k, x, j));
 }
 
 static bool cuda_unrolls(const Emit *e, const Node *n) {
     for (int i = n->i0; i < n->i1; i++)
-        if (at(e, i)->k == K_GET || at(e, i)->k == K_PUT) return true;
+        if ((at(e, i)->k == K_GET || at(e, i)->k == K_PUT) && e->k->stripe[at(e, i)->imm].home == HOLD_REGISTER)
+            return true;
     return false;
+}
+
+/* early=on: where lanes meet in a block and the sweep after it is written out, its loads of what all rows share go
+ * first: their latency is spent while the lanes wait for each other. */
+static void cuda_ahead(Emit *e, const Node *block, const Node *next) {
+    const Plan *p = &e->k->plan;
+    bool meet = false;
+    for (int i = block->i0; i < block->i1; i++) meet |= at(e, i)->k == K_JOIN || at(e, i)->k == K_JOIN2;
+    if (!p->early || !meet || next->kind != NODE_SWEEP || !cuda_unrolls(e, next)) return;
+    int64_t chunk = (int64_t)p->W * p->V, n = e->k->domain[next->domain].n_mapped;
+    int domain = e->domain, end = e->node_end;
+    e->domain = next->domain;
+    e->node_end = next->i1;
+    for (int i = next->i0; i < next->i1; i++) {
+        const Ins *in = at(e, i);
+        if (in->k != K_LOADP || !is_weight(e, in->param) || e->k->prog->param[in->param].dir != DIR_IN ||
+            at(e, in->a[0])->k != K_CONST || in->a[1] >= 0)
+            continue;
+        for (int64_t c = 0; c * chunk < n; c++) {
+            int64_t left = n - c * chunk;
+            Step s = {text_of(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
+            load_words(e, i, &s, 0, text_of(e, "q%d_%" PRId64 "_", i, c));
+        }
+        e->early[i] = true;
+    }
+    e->domain = domain;
+    e->node_end = end;
 }
 
 /* A loop over serial points in which stripes or row arrays are indexed: unrolled, the indexes become constants. */
@@ -470,7 +558,7 @@ static void join_all(Emit *e, int i) {
     for (int j = i + 1; j < e->node_end; j++) {
         const Ins *in = at(e, j);
         bool pure = in->k == K_OP || in->k == K_CELL || in->k == K_CONST, joins = in->k == K_JOIN || in->k == K_JOIN2;
-        if (in->k == K_JOIN2I) continue;
+        if (in->k == K_JOIN2I || e->done[j]) continue;
         if (!pure && !joins) break;
         for (int a = 0; a < 3; a++)
             if (in->a[a] >= 0 && in->a[a] < k->nins && (in->k != K_OP || a < op_info(in->op)->arity))
@@ -609,6 +697,7 @@ static void cuda_head(Emit *e) {
     const Plan *p = &k->plan;
     int threads = p->W * p->P;
     e->done = NEWN(e->cx->a, bool, k->nins);
+    e->early = NEWN(e->cx->a, bool, k->nins);
     line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
     line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
          p->min_groups ? text_of(e, ", %d", p->min_groups) : "");
@@ -636,6 +725,14 @@ static void cuda_head(Emit *e) {
     }
     for (int i = 0; i < k->nstripes; i++) {
         const Stripe *s = &k->stripe[i];
+        if (s->home == HOLD_SHARED) {
+            if (!e->shared_bytes) line(e, "extern __shared__ v4 dynamic[];");
+            line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "; /* %s */", i,
+                 e->shared_bytes, s->name ? s->name : "");
+            e->shared_bytes +=
+                (k->domain[s->domain].n_serial * stripe_chunks(e, s) * p->V * threads * ty_bytes(s->ty) + 15) / 16 * 16;
+            continue;
+        }
         if (s->home != HOLD_REGISTER) continue;
         int64_t n = k->domain[s->domain].n_serial * stripe_chunks(e, s) * stripe_words(e, s);
         line(e, "%s s%d[%" PRId64 "]; /* %s */", shares_words(s->ty) ? "u32" : type_of(s->ty), i, n ? n : 1,
@@ -660,4 +757,5 @@ const Speak speak_cuda = {.head = cuda_head,
                           .step = cuda_step,
                           .prelude = cuda_prelude,
                           .unrolls = cuda_unrolls,
-                          .loop = cuda_loop};
+                          .loop = cuda_loop,
+                          .ahead = cuda_ahead};

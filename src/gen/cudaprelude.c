@@ -513,6 +513,34 @@ static void f_put(Buf *b, int bytes) {
         buf_fmt(b, FN "void put%d(u32 &w, i32 shift, u32 x) { w |= x << shift; }\n", bytes);
 }
 
+/* lds16 sts16 ...: as many bytes at a place in on-chip memory, as words; volatile, so that what is held there is not
+ * held in registers as well */
+static void f_shared(Buf *b, bool load, int bytes) {
+    static const char *const form[] = {[1] = ".u8", [2] = ".u16", [4] = ".u32", [8] = ".v2.u32", [16] = ".v4.u32"};
+    int words = bytes < 4 ? 1 : bytes / 4, at = load ? words : 0;
+    buf_fmt(b, FN "void %s%d(", load ? "lds" : "sts", bytes);
+    for (int i = 0; i < words && load; i++) buf_fmt(b, "u32 &w%d, ", i);
+    buf_str(b, "u32 p");
+    for (int i = 0; i < words && !load; i++) buf_fmt(b, ", u32 w%d", i);
+    buf_str(b, ") {\n");
+    if (bytes == 2) buf_fmt(b, "    u16 h%s;\n", load ? "" : " = (u16)w0");
+    Buf list = buf_new(b->a), regs = buf_new(b->a);
+    for (int i = 0; i < words; i++) {
+        buf_fmt(&list, "%s%%%d", i ? ", " : "", load ? i : i + 1);
+        const char *var = bytes == 2 ? "h" : arena_printf(b->a, "w%d", i);
+        buf_fmt(&regs, "%s\"%s%s\"(%s)", i ? ", " : "", load ? "=" : "", bytes == 2 ? "h" : "r", var);
+    }
+    const char *all = words > 1 ? arena_printf(b->a, "{%s}", list.s) : list.s,
+               *place = arena_printf(b->a, "[%%%d]", at);
+    buf_fmt(b, "    asm volatile(\"%s.shared%s %s, %s;\" : ", load ? "ld" : "st", form[bytes], load ? all : place,
+            load ? place : all);
+    if (load)
+        buf_fmt(b, "%s : \"r\"(p));\n", regs.s);
+    else
+        buf_fmt(b, ": \"r\"(p), %s);\n", regs.s);
+    buf_str(b, bytes == 2 && load ? "    w0 = h;\n}\n" : "}\n");
+}
+
 /* ---- the table ---- */
 
 typedef struct Family {
@@ -540,6 +568,10 @@ static void make(Pre *p, const char *word, Buf *b) {
     int put = 0, n = 0;
     if (sscanf(word, "put%d%n", &put, &n) == 1 && !word[n]) {
         f_put(b, put);
+        return;
+    }
+    if ((sscanf(word, "lds%d%n", &put, &n) == 1 || sscanf(word, "sts%d%n", &put, &n) == 1) && !word[n]) {
+        f_shared(b, word[0] == 'l', put);
         return;
     }
     if (access_read(word, &x)) {
@@ -594,10 +626,11 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                  "f32; typedef double f64; typedef bool b1;\n"
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
                  "unsigned int u32; typedef unsigned long long u64;\n"
-                 "union slot { void *p; i64 i; f64 d; };\n"
+                 "union slot { void *p; i64 i; f64 d; }; struct __align__(16) v4 { u32 x, y, z, w; };\n"
                  "#define NAN_F32 __int_as_float(0x7fc00000)\n#define INF_F32 __int_as_float(0x7f800000)\n"
                  "#define NAN_F64 __longlong_as_double(0x7ff8000000000000ll)\n#define INF_F64 "
                  "__longlong_as_double(0x7ff0000000000000ll)\n");
+    buf_str(out, "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n");
     if (e->slots) /* known only when all joins are emitted */
         buf_fmt(out, "#define EXCHANGE(warps) __shared__ u64 xs[2][%d][warps]; i32 xb = 0, xi;\n", e->slots);
     else

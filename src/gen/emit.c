@@ -25,8 +25,10 @@ void line(Emit *e, const char *fmt, ...) {
 
 static void one_step(Emit *e, const Node *n, const Step *s) {
     int G = e->speak->group ? e->speak->group(e, s) : 0;
-    if (G) line(e, "for (i64 g = 0; g < %d; g += %d) {", e->R, G);
-    else line(e, "{");
+    if (G)
+        line(e, "for (i64 g = 0; g < %d; g += %d) {", e->R, G);
+    else
+        line(e, "{");
     e->grouped = G > 0;
     e->copies = G ? G : e->R;
     e->depth++;
@@ -38,7 +40,7 @@ static void one_step(Emit *e, const Node *n, const Step *s) {
 }
 
 bool cell_is_array(const Emit *e, const Cell *c) {
-    return c->acc > 4 || e->R > 8;
+    return e->R && (c->acc > 4 || e->R > 8); /* of hosts */
 }
 
 /* Accumulators whose number must be known in the text of a sweep. */
@@ -57,19 +59,19 @@ static void emit_sweep(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[n->domain];
     int64_t chunk = (int64_t)p->W * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
-    /* a loop body holds whole rounds of the accumulators, so that which one a chunk meets is known in the text */
-    int64_t acc = named_accumulators(e, n), round = acc > F ? acc / F : 1, unroll = p->U > round ? p->U - p->U % round : round;
-    if (unroll > full) unroll = full > round ? full - full % round : round;
-    int64_t looped = full >= unroll ? full - full % unroll : 0;
+    /* a loop body holds a whole round of the accumulators, so that which one a chunk meets is known in the text;
+     * further unrolling is asked of the compiler, which changes no order and keeps the text short */
+    int64_t acc = named_accumulators(e, n), round = acc > F ? acc / F : 1, looped = full - full % round;
     if (e->speak->unrolls && e->speak->unrolls(e, n)) looped = 0;
     e->domain = n->domain;
     e->node_end = n->i1;
     if (n->note) line(e, "/* %s */", n->note);
     if (looped) {
-        line(e, "for (i64 c = 0; c < %lld; c += %lld) {", (long long)(looped * F), (long long)(unroll * F));
+        if (p->U > round) line(e, "UNROLL(%lld)", (long long)(p->U / round));
+        line(e, "for (i64 c = 0; c < %lld; c += %lld) {", (long long)(looped * F), (long long)(round * F));
         e->depth++;
-        for (int64_t u = 0; u < unroll; u++) {
-            Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", u * F % acc, -1};
+        for (int64_t u = 0; u < round; u++) {
+            Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", -1, u * F % acc, -1};
             one_step(e, n, &s);
         }
         e->depth--;
@@ -77,7 +79,7 @@ static void emit_sweep(Emit *e, const Node *n) {
     }
     for (int64_t i = looped; i * step < d->n_mapped; i++) {
         int64_t left = d->n_mapped - i * step;
-        Step s = {arena_printf(e->cx->a, "%lldl", (long long)(i * F)), i * F % acc, left < step ? left : -1};
+        Step s = {arena_printf(e->cx->a, "%lldl", (long long)(i * F)), i * F, i * F % acc, left < step ? left : -1};
         one_step(e, n, &s);
     }
     e->domain = -1;
@@ -91,6 +93,7 @@ static void emit_nodes(Emit *e, int at) {
             emit_sweep(e, n);
         } else if (n->kind == NODE_BLOCK) {
             e->node_end = n->i1;
+            if (e->speak->ahead && n->next >= 0) e->speak->ahead(e, n, &e->k->node[n->next]);
             for (int i = n->i0; i < n->i1; i++) e->speak->block(e, i);
         } else {
             const char *outer = e->serial;
@@ -134,6 +137,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .abi = k->abi,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,
+                  .shared_bytes = e.shared_bytes,
                   .private_bytes = e.private_bytes,
                   .elements_per_row = elements};
     memcpy(out->align, e.align, sizeof out->align);

@@ -6,7 +6,8 @@
 
 /* Where a step of a sweep stands. */
 typedef struct Step {
-    const char *chunk; /* text: number of its first chunk, times one */
+    const char *chunk; /* text: number of its first chunk */
+    int64_t number;    /* the same where it is known, else -1 */
     int64_t mod;       /* the first chunk's number modulo the accumulators */
     int64_t left;      /* elements from its first to the domain's end where the step is the last, partial one; -1: every
                           chunk is full */
@@ -23,6 +24,7 @@ typedef struct Speak {
     void (*prelude)(Emit *e, const char *body, Buf *out); /* types and the functions that the body calls */
     bool (*unrolls)(const Emit *e, const Node *sweep);    /* must all its steps be written out? NULL: never */
     void (*loop)(Emit *e, const Node *loop);              /* what stands before a loop; may be NULL */
+    void (*ahead)(Emit *e, const Node *block, const Node *next); /* before a block; may be NULL */
 } Speak;
 
 struct Emit {
@@ -41,10 +43,11 @@ struct Emit {
     int L, R; /* elements of a register, registers of a row's lanes */
     /* the CUDA dialect's own */
     bool *done;             /* instructions emitted before their turn */
+    bool *early;            /* loads whose words were loaded before their sweep */
     int slots;              /* values in the largest exchange between warps */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
     uint8_t align_dims[MAX_PARAMS];
-    int64_t private_bytes;
+    int64_t private_bytes, shared_bytes;
 };
 extern const Speak speak_host, speak_cuda;
 void host_prelude(Emit *e, const char *body, Buf *out);

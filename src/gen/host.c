@@ -151,17 +151,19 @@ static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     return (Spot){text_of(e, "p%d + %s + %s * %s", in->param, base, elem, stride), text_of(e, "%d * %s", p->V, stride)};
 }
 
-/* Elements between the stripes of one serial point and the next, and the place of a slot. */
+/* The place of a slot: lanes side by side, slot by slot, serial point by serial point. */
 static const char *slot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[e->k->stripe[in->imm].domain];
-    int64_t chunk = (int64_t)p->W * p->V, point = ceil_div(d->n_mapped, chunk) * chunk;
+    int64_t chunk = (int64_t)p->W * p->V, point = map_slots(d->n_mapped, p->W, p->V) * p->W;
     const char *serial = in->a[0] < 0 ? "" : text_of(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
-    return text_of(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk, ((f * p->V + v) * e->R + r) * e->L, beyond(e, e->L), serial);
+    return text_of(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk, ((f * p->V + v) * e->R + r) * e->L,
+                   beyond(e, e->L), serial);
 }
 
 static const char *cell(Emit *e, int c, int acc, int r) {
-    return cell_is_array(e, &e->k->cell[c]) ? text_of(e, "c%d[%d%s]", c, acc * e->R + r, beyond(e, 1)) : text_of(e, "c%d_%d_%d", c, acc, r);
+    return cell_is_array(e, &e->k->cell[c]) ? text_of(e, "c%d[%d%s]", c, acc * e->R + r, beyond(e, 1))
+                                            : text_of(e, "c%d_%d_%d", c, acc, r);
 }
 
 static const char *only(Emit *e, int n) {
@@ -425,8 +427,8 @@ static void host_head(Emit *e) {
     }
     for (int i = 0; i < k->nstripes; i++) {
         const Stripe *s = &k->stripe[i];
-        int64_t chunk = (int64_t)k->plan.W * k->plan.V,
-                n = k->domain[s->domain].n_serial * ceil_div(k->domain[s->domain].n_mapped, chunk) * chunk;
+        const Domain *d = &k->domain[s->domain];
+        int64_t n = d->n_serial * map_slots(d->n_mapped, k->plan.W, k->plan.V) * k->plan.W;
         if (s->home == HOLD_REGISTER)
             line(e, "%s s%d[%" PRId64 "] __attribute__((aligned(64)));", storage_type(s->ty), i, n ? n : 1);
     }

@@ -515,9 +515,9 @@ static void f_dn(Pre *p, Buf *b, const Name *n) {
                 "vu32 u = (vu32)x, r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = ((u >> 16) & 0x8000u) | 0x7fc0u; "
                 "return __builtin_convertvector((vu32)sel_vf32(ne_vf32(x, x), (vf32)nan, (vf32)r), wbf16); }\n");
     else if (n->ty == TY_F16 && p->wide) /* VCVTPS2PH keeps a NaN's payload; num_store makes every NaN the same */
-        buf_fmt(b,
-                "vf32 nan = (vf32)(((vu32)x & 0x80000000u) | 0x7fc00000u); "
-                "return (wf16)__builtin_ia32_vcvtps2ph512_mask(sel_vf32(ne_vf32(x, x), nan, x), 8, (whalf){0}, (unsigned short)-1); }\n");
+        buf_fmt(b, "vf32 nan = (vf32)(((vu32)x & 0x80000000u) | 0x7fc00000u); "
+                   "return (wf16)__builtin_ia32_vcvtps2ph512_mask(sel_vf32(ne_vf32(x, x), nan, x), 8, (whalf){0}, "
+                   "(unsigned short)-1); }\n");
     else if (is_f(n->ty))
         buf_fmt(b, "w%s r; for (int i = 0; i < %d; i++) r[i] = nar_%s(x[i]); return r; }\n", s, p->L, s);
     else { /* integers saturate */
@@ -637,7 +637,10 @@ static void f_hj(Pre *p, Buf *b, const Name *n) {
         return;
     }
     const char *lane = ty_bytes(n->ty) == 8 ? "vi64" : "vi32";
+    bool best = p->wide && n->ty == TY_F32 &&
+                (str_eq(op, "max") || str_eq(op, "min")); /* VRANGEPS drops a NaN: asked for once, at the end */
     buf_fmt(b, "static inline %s %s(v%s x) {\n", t, n->all, t);
+    if (best) buf_str(b, "    vbool nan = __builtin_ia32_cmpps512_mask(x, x, 3, (unsigned short)-1, 4);\n");
     for (int h = p->L / 2; h >= 1; h /= 2) {
         Buf m = buf_new(p->a);
         for (int i = 0; i < p->L; i++) buf_fmt(&m, "%s%d", i ? ", " : "", i < h ? i + h : i);
@@ -645,12 +648,15 @@ static void f_hj(Pre *p, Buf *b, const Name *n) {
                 "#ifdef __clang__\n    v%s y%d = __builtin_shufflevector(x, x, %s);\n#else\n    v%s y%d = "
                 "__builtin_shuffle(x, (%s){%s});\n#endif\n",
                 t, h, m.s, t, h, lane, m.s);
-        if (infix)
+        if (best)
+            buf_fmt(b, "    x = __builtin_ia32_rangeps512_mask(x, y%d, %d, x, (unsigned short)-1, 4);\n", h,
+                    str_eq(op, "max") ? 5 : 4);
+        else if (infix)
             buf_fmt(b, "    x = x %c y%d;\n", sign, h);
         else
             buf_fmt(b, "    x = %s_v%s(x, y%d);\n", op, t, h);
     }
-    buf_str(b, "    return x[0];\n}\n");
+    buf_fmt(b, "    return %sx[0];\n}\n", best ? "nan ? __builtin_nanf(\"\") : " : "");
 }
 
 /* beats_op_T(x, i, y, j): does element i with value x win over j with y? NaN beats all, lower index wins a tie, j < 0
@@ -762,6 +768,7 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
                  "unsigned int u32; typedef unsigned long long u64;\n"
                  "typedef union { void *p; i64 i; f64 d; } slot;\n"
+                 "#define PRAGMA(x) _Pragma(#x)\n#ifdef __clang__\n#define UNROLL(n) PRAGMA(unroll n)\n#else\n#define UNROLL(n) PRAGMA(GCC unroll n)\n#endif\n"
                  "#define SYMBOL_(x) #x\n#define SYMBOL(x) SYMBOL_(x)\n");
     static const Ty compute[] = {TY_F32, TY_F64, TY_I32, TY_I64, TY_U32, TY_U64};
     for (int i = 0; i < COUNT(compute); i++)

@@ -123,19 +123,8 @@ static void row_put(Low *l, int array, int at, int x) {
 
 /* ---- reductions ---- */
 
-typedef enum Kept { LANES_MEET, MEET_PER_POINT, MEET_AND_ADD_UP, ADD_UP_ROW, ADD_UP_LANE } Kept;
-
 static const Domain *red_dom(const Low *l, const Sink *s) {
     return &l->sc->domain[s->domain];
-}
-
-static Kept kept_of(const Low *l, const Sink *s) {
-    const Val *v = &l->p->val[s->at];
-    const Domain *d = red_dom(l, s);
-    if (!d->mapped) return ADD_UP_ROW;
-    if (!(d->mapped & v->over)) return ADD_UP_LANE;
-    if ((d->serial & ~v->over) == 0) return LANES_MEET;
-    return v->over == d->mapped ? MEET_PER_POINT : MEET_AND_ADD_UP;
 }
 
 static bool is_arg(const Val *v) {
@@ -198,25 +187,6 @@ typedef struct Home { /* where a reduction adds up: cells, row arrays or stripes
     PairCells pair;
 } Home;
 
-/* Is the result needed outside the loop that makes it? */
-static bool needed_outside(Low *l, const Sink *r) {
-    const Prog *p = l->p;
-    bool *uses = NEWN(l->cx->a, bool, p->nvals);
-    uses[r->at] = true;
-    for (int v = r->at + 1; v < p->nvals; v++) {
-        if (p->val[v].op == OP_RED) continue;
-        int dep[MAX_DEPS];
-        for (int n = val_deps(p, &p->val[v], dep), i = 0; i < n; i++) uses[v] |= uses[dep[i]];
-    }
-    for (int i = 0; i < l->sc->nsinks; i++) {
-        const Sink *s = &l->sc->sink[i];
-        int root = s->kind == SINK_OUT ? p->out[s->at].val : s->kind == SINK_RED ? p->val[s->at].a[0] : s->at;
-        if (uses[root] && (s->outer != r->outer || l->sc->domain[s->domain].serial != red_dom(l, r)->serial))
-            return true;
-    }
-    return false;
-}
-
 static const Pair *pair_with(const Low *l, int v, bool *second) {
     for (int i = 0; i < l->sc->npairs; i++) {
         *second = l->sc->pair[i].second == v;
@@ -232,7 +202,7 @@ static void red_before_loop(Low *l, const Sink *s, Home *h) {
     Ty ty = acc_type(l, v);
     Num id = identity(l, v);
     uint32_t kept = d->axes & ~v->over;
-    h->kept = kept_of(l, s);
+    h->kept = sched_kept(l->sc, l->p, s);
     h->b = -1;
     if (h->kept == LANES_MEET && d->serial) {
         int n = low_begin(l, NODE_BLOCK, -1, NULL);
@@ -297,7 +267,7 @@ static void red_before_loop(Low *l, const Sink *s, Home *h) {
         low_end(l, n);
         if (loop >= 0) l->parent = parent, l->tail = loop;
         l->red_stripe[s->at] = h->b >= 0 ? h->b : h->a;
-    } else if (d->serial && needed_outside(l, s)) {
+    } else if (d->serial && sched_needed_outside(l->cx, l->sc, l->p, s)) {
         l->red_array[s->at] = new_array(l, v->ty, d->n_serial);
     }
 }

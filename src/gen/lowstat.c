@@ -104,7 +104,8 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
         int mean0 = cell_get(l, c->cell[2], RANK_PACK), m20 = cell_get(l, c->cell[3], RANK_PACK);
         int n1 = op2(l, OP_ADD, n0, n), share = op2(l, OP_DIV, n, op2(l, OP_MAX, n1, one));
         int delta = op2(l, OP_SUB, mean, mean0);
-        int square = op2(l, OP_MUL, delta, delta), cross = op2(l, OP_MUL, square, op2(l, OP_MUL, n0, share));
+        /* not delta * delta first: before the first element mean0 is 0, and an infinite square times no elements is NaN */
+        int cross = op2(l, OP_MUL, delta, op2(l, OP_MUL, delta, op2(l, OP_MUL, n0, share)));
         cell_set(l, c->cell[0], op2(l, OP_ADD, sum0, sum));
         cell_set(l, c->cell[1], n1);
         cell_set(l, c->cell[2], kb_op(&l->b, OP_FMA, delta, share, mean0));
@@ -137,16 +138,18 @@ void pair_after(Low *l, const Pair *pr, PairCells *c) {
     if (pr->stat == STAT_SHIFTED) {
         int d = low_join(l, OP_ADD, low_merge(l, c->cell[0], OP_ADD)),
             dd = low_join(l, OP_ADD, low_merge(l, c->cell[1], OP_ADD));
-        int lost = op2(l, OP_DIV, op2(l, OP_MUL, d, d), n);
+        /* d * d would leave the range long before d * d / n, which is at most dd, does */
+        int lost = op2(l, OP_MUL, d, op2(l, OP_DIV, d, n)), inf = fconst(l, d, INFINITY);
         *first = kb_op(&l->b, OP_FMA, n, c->shift, d);
-        int left = op2(l, OP_SUB, dd, lost);
-        *second = op2(l, OP_MAX, left, fconst(l, d, 0));
+        int left = op2(l, OP_MAX, op2(l, OP_SUB, dd, lost), fconst(l, d, 0));
+        int over = op2(l, OP_AND, op2(l, OP_EQ, dd, inf), op2(l, OP_LT, kb_op(&l->b, OP_ABS, d, -1, -1), inf));
+        *second = kb_op(&l->b, OP_WHERE, over, inf, left); /* squares of numbers that overflow: not inf - inf */
         return;
     }
     int sum = low_join(l, OP_ADD, cell_get(l, c->cell[0], RANK_LANE)), mean = op2(l, OP_DIV, sum, n);
     int d = op2(l, OP_SUB, cell_get(l, c->cell[2], RANK_LANE), mean);
-    int square = op2(l, OP_MUL, d, d), count = cell_get(l, c->cell[1], RANK_LANE);
-    int m2 = kb_op(&l->b, OP_FMA, square, count, cell_get(l, c->cell[3], RANK_LANE));
+    int count = cell_get(l, c->cell[1], RANK_LANE), cross = op2(l, OP_MUL, d, count); /* 0 of a lane without elements */
+    int m2 = kb_op(&l->b, OP_FMA, cross, d, cell_get(l, c->cell[3], RANK_LANE));
     *first = sum;
     *second = low_join(l, OP_ADD, m2);
 }

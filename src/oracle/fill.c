@@ -116,3 +116,26 @@ void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
         }
     }
 }
+
+/* ---- which integers are indexes ---- */
+
+static const Val *bare(const Prog *p, int v) {
+    while (p->val[v].op == OP_CAST) v = p->val[v].a[0];
+    return &p->val[v];
+}
+
+int64_t fill_bound(const Prog *p, const Shape *s, int param) {
+    if (!ty_is_int(p->param[param].ty)) return 0;
+    for (int i = 0; i < p->nvals; i++) {
+        const Val *v = &p->val[i];
+        for (int d = 0; v->op == OP_LOAD && d < p->param[v->param].rank; d++) {
+            const Val *x = bare(p, v->idx[d]);
+            if (x->op == OP_LOAD && x->param == param) return s->n[p->param[v->param].axis[d]];
+        }
+        for (int k = 0; v->op == OP_EQ && k < 2; k++) {
+            const Val *x = bare(p, v->a[k]), *y = bare(p, v->a[1 - k]);
+            if (x->op == OP_LOAD && x->param == param && y->op == OP_IDX) return s->n[y->axis];
+        }
+    }
+    return 0;
+}

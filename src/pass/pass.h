@@ -65,6 +65,17 @@ typedef struct Sched {
 Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint64_t held, Sched *out);
 /* First and last sweep in which candidate `cand` is needed when exactly `held` (bit i: candidate i) are held; -1 where it is not needed. */
 void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last);
+/* What a reduction keeps of its domain, and so where it adds up. */
+typedef enum Kept {
+    LANES_MEET,      /* nothing: cells, joined after the sweep or after the loop over serial points */
+    MEET_PER_POINT,  /* the serial axes: cells, joined at every serial point */
+    MEET_AND_ADD_UP, /* some serial axes: joined at every serial point and added up in a row array */
+    ADD_UP_ROW,      /* nothing is mapped: a row array */
+    ADD_UP_LANE,     /* the mapped axes: a stripe of accumulators */
+} Kept;
+Kept sched_kept(const Sched *sc, const Prog *p, const Sink *red);
+/* Is the result needed outside the loop that makes it? */
+bool sched_needed_outside(Cx *cx, const Sched *sc, const Prog *p, const Sink *red);
 /* The operands of a value, gathers' indexes and fill among them; returns how many. */
 enum { MAX_DEPS = 3 + MAX_RANK + 1 };
 int val_deps(const Prog *p, const Val *v, int dep[MAX_DEPS]);

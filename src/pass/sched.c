@@ -264,12 +264,49 @@ void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *fi
     memset(stamp, 0, sizeof(int) * (size_t)p->nvals);
     for (int i = 0; i < p->nvals; i++) cand_of[i] = f[i] = l[i] = filled[i] = -1;
     for (int i = 0; i < sc->ncands; i++) cand_of[sc->cand[i].val] = i;
-    Need n = {
-        .sc = sc, .p = p, .cand_of = cand_of, .held = held, .first = f, .last = l, .count = count, .filled = filled, .stamp = stamp};
+    Need n = {.sc = sc,
+              .p = p,
+              .cand_of = cand_of,
+              .held = held,
+              .first = f,
+              .last = l,
+              .count = count,
+              .filled = filled,
+              .stamp = stamp};
     needs(&n);
     *first = f[sc->cand[cand].val];
     *last = l[sc->cand[cand].val];
 }
+
+/* ---- reductions ---- */
+
+Kept sched_kept(const Sched *sc, const Prog *p, const Sink *red) {
+    const Domain *d = &sc->domain[red->domain];
+    uint32_t over = p->val[red->at].over;
+    if (!d->mapped) return ADD_UP_ROW;
+    if (!(d->mapped & over)) return ADD_UP_LANE;
+    if ((d->serial & ~over) == 0) return LANES_MEET;
+    return over == d->mapped ? MEET_PER_POINT : MEET_AND_ADD_UP;
+}
+
+bool sched_needed_outside(Cx *cx, const Sched *sc, const Prog *p, const Sink *red) {
+    bool *uses = NEWN(cx->a, bool, p->nvals);
+    uses[red->at] = true;
+    for (int v = red->at + 1; v < p->nvals; v++) {
+        if (p->val[v].op == OP_RED) continue;
+        int dep[MAX_DEPS];
+        for (int n = val_deps(p, &p->val[v], dep), i = 0; i < n; i++) uses[v] |= uses[dep[i]];
+    }
+    for (int i = 0; i < sc->nsinks; i++) {
+        const Sink *s = &sc->sink[i];
+        if (uses[sink_root(p, s)] &&
+            (s->outer != red->outer || sc->domain[s->domain].serial != sc->domain[red->domain].serial))
+            return true;
+    }
+    return false;
+}
+
+/* ---- holds ---- */
 
 /* The out parameter that can hold a value between sweeps: same axes, a type that keeps every bit, written last in or
  * after the last sweep that needs the value (its own output at once). */
@@ -295,7 +332,8 @@ static int output_home(const Make *m, int v, int last) {
 static const char *step_name(const Make *m, int v) {
     const char *name = arena_printf(m->cx->a, "t%d", v);
     for (int i = 0; i < m->p->nvals; i++)
-        if ((m->p->val[i].name && str_eq(m->p->val[i].name, name)) || prog_param(m->p, name) >= 0) name = arena_printf(m->cx->a, "%s_", name), i = -1;
+        if ((m->p->val[i].name && str_eq(m->p->val[i].name, name)) || prog_param(m->p, name) >= 0)
+            name = arena_printf(m->cx->a, "%s_", name), i = -1;
     return name;
 }
 

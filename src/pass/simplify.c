@@ -1,4 +1,5 @@
-/* Prog -> Prog: mean, var, norm2 and logsumexp become sums and maxima; values that no output needs are dropped. */
+/* Prog -> Prog: mean, var, norm2 and logsumexp become sums and maxima; the largest coordinate, which is how a program
+ * asks for an extent, becomes a number; values that no output needs are dropped. */
 #include "pass.h"
 
 #include <string.h>
@@ -76,6 +77,13 @@ static int expand(Simplify *s, const Val *v, int x) {
     }
 }
 
+/* max(idx(n)): known, now that the extents are */
+static bool is_last(const Simplify *s, const Val *v, int x) {
+    const Val *c = &s->to->val[x];
+    return v->red == RED_MAX && v->hold == HOLD_AUTO && c->op == OP_IDX && v->over == 1u << c->axis &&
+           points(s->shape, v->over) > 0;
+}
+
 Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *shape) {
     Prog *q = NEW(cx->a, Prog);
     *q = *p;
@@ -94,7 +102,9 @@ Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *shape) {
             for (int k = 0; k < p->param[v.param].rank; k++) v.idx[k] = s.map[v.idx[k]];
             if (v.fill >= 0) v.fill = s.map[v.fill];
         }
-        if (v.op == OP_RED && red_info(v.red)->join == RED_MACRO) {
+        if (v.op == OP_RED && is_last(&s, &v, v.a[0])) {
+            s.map[i] = prog_const_i(cx, q, v.ty, points(shape, v.over) - 1);
+        } else if (v.op == OP_RED && red_info(v.red)->join == RED_MACRO) {
             s.map[i] = expand(&s, &v, v.a[0]);
             Val *made = &q->val[s.map[i]];
             if (!made->name) made->name = v.name;

@@ -109,7 +109,7 @@ static Err check_hold(Cx *cx, const Problem *pb, const Cand *c, Hold h) {
     if (h == HOLD_SHARED && pb->caps.shared_bytes <= 0)
         return diag(cx, S_PLAN_NO_SHARED, NOWHERE, NULL, "hold.%s=shared: %s has shared_bytes=0", c->name,
                     pb->caps.name);
-    if (h == HOLD_SHARED)
+    if (h == HOLD_SHARED && pb->caps.kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "hold.%s=shared: not on %s machines", c->name,
                     kind_text(pb->caps.kind));
     return OK;
@@ -177,8 +177,11 @@ static Err check_values(Cx *cx, const Plan *plan) {
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     static const int nowhere[] = {DIM_cluster, DIM_split, DIM_stages, DIM_grid};
     Kind kind = pb->caps.kind;
+    if (plan->early && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=on: not on %s machines", kind_text(kind));
     if (plan->min_groups && kind != KIND_CUDA)
-        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups, kind_text(kind));
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups,
+                    kind_text(kind));
     for (int i = 0; i < COUNT(nowhere); i++) {
         int d = nowhere[i], v = plan_dim_get(plan, d);
         if (v != dim_info(d)->def)
@@ -256,15 +259,21 @@ static Err check_index(Cx *cx, const Problem *pb, const Sched *sc) {
     return OK;
 }
 
-/* order=fixed: W lanes of acc accumulators are the 1,024 partials, and joining accumulators first, then lanes from the outside in, halves them
- * pairwise from 512 down, whatever W is. Everything else that can change a bit of a sum is pinned. */
+/* A compiler's time grows with the text: at 128 registers a step of softmax takes gcc some seconds already. */
+enum { MAX_TEXT_REGISTERS = 128 };
+
+/* order=fixed: W lanes of acc accumulators are the 1,024 partials, and joining accumulators first, then lanes from the
+ * outside in, halves them pairwise from 512 down, whatever W is. Everything else that can change a bit of a sum is
+ * pinned. */
 static Err check_fixed(Cx *cx, const Plan *plan) {
     if (plan->W * plan->acc != FIXED_PARTIALS || plan->V != 1)
-        return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1", "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc,
-                    plan->V, plan->W * plan->acc, FIXED_PARTIALS);
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1",
+                    "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc, plan->V,
+                    plan->W * plan->acc, FIXED_PARTIALS);
     if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT)
-        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact", "order=fixed with combine=%s stat=%s div=%s",
-                    dim_info(DIM_combine)->word[plan->combine], stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div]);
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact",
+                    "order=fixed with combine=%s stat=%s div=%s", dim_info(DIM_combine)->word[plan->combine],
+                    stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div]);
     return OK;
 }
 
@@ -282,13 +291,24 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     }
     if (plan->acc > 1 && (sc->stat == STAT_ONLINE || sc->stat == STAT_WELFORD))
         return diag(cx, S_PLAN_ACC, NOWHERE, "1", "acc=%d with stat=%s", plan->acc, stat_text(sc->stat));
+    if (pb->caps.kind == KIND_HOST) {
+        int R = plan->W > pb->caps.subgroup ? plan->W / pb->caps.subgroup : 1,
+            again = R > 8 ? 4 : R; /* as the dialect loops over them */
+        int64_t need = (int64_t)(again * plan->U > R ? again * plan->U : R) * plan->V * plan->flight;
+        if (need > MAX_TEXT_REGISTERS)
+            return diag(cx, S_PLAN_TEXT_REGISTERS, NOWHERE, "a smaller W, V, U or flight",
+                        "W=%d V=%d U=%d flight=%d: need=%lld registers in one step's text, budget=%d", plan->W, plan->V,
+                        plan->U, plan->flight, (long long)need, MAX_TEXT_REGISTERS);
+    }
     if (plan->order == ORDER_FIXED) {
         Err e = check_fixed(cx, plan);
         if (e) return e;
     }
-    if (plan->order == ORDER_SERIAL && (plan->W > 1 || plan->acc > 1 || plan->flight > 1 || plan->stat != STAT_TWO_PASS))
-        return diag(cx, S_PLAN_ORDER, NOWHERE, "W=1 acc=1 flight=1 stat=two-pass", "order=serial with W=%d acc=%d flight=%d stat=%s",
-                    plan->W, plan->acc, plan->flight, stat_text((Stat)plan->stat));
+    if (plan->order == ORDER_SERIAL &&
+        (plan->W > 1 || plan->acc > 1 || plan->flight > 1 || plan->stat != STAT_TWO_PASS))
+        return diag(cx, S_PLAN_ORDER, NOWHERE, "W=1 acc=1 flight=1 stat=two-pass",
+                    "order=serial with W=%d acc=%d flight=%d stat=%s", plan->W, plan->acc, plan->flight,
+                    stat_text((Stat)plan->stat));
     for (int v = 0; v < pb->prog->nvals; v++) {
         const Val *x = &pb->prog->val[v];
         if (x->op == OP_RED && x->policy == POLICY_ORDERED && (plan->W > 1 || plan->acc > 1 || plan->flight > 1))
@@ -360,6 +380,28 @@ static int64_t stripe_slots(const Plan *plan, const Sched *sc, const Cand *c, Ho
     return i64_min(ceil_div(i64_min(bytes, INT64_MAX - 4), 4), STRIPE_MOST);
 }
 
+/* Where reductions add up that no single join ends: stripes of accumulators (slots a lane), and row arrays (elements of
+ * a row). From the sweep that fills them on, they are charged to the row's end. */
+static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, const Sink *s, int64_t *slots,
+                      int64_t *points) {
+    const Prog *p = pb->prog;
+    const Val *v = &p->val[s->at];
+    const Domain *d = &sc->domain[s->domain];
+    const Kept kept = sched_kept(sc, p, s);
+    bool pair = red_info(v->red)->join == RED_PAIR, joined = kept == LANES_MEET || kept == MEET_PER_POINT;
+    *slots = *points = 0;
+    if (joined && !(d->serial & ~v->over)) return;
+    if (joined && !sched_needed_outside(cx, sc, p, s)) return;
+    int64_t n = 1,
+            words = pair && !joined ? 2 + ceil_div(ty_bytes(p->val[v->a[0]].ty), 4) : ceil_div(ty_bytes(v->ty), 4);
+    uint32_t axes = d->axes & ~v->over & ~(kept == ADD_UP_LANE ? d->mapped : 0u);
+    for (int i = 0; i < p->naxes; i++)
+        if (axes >> i & 1 && !mul_fits(n, pb->shape.n[i], &n)) n = STRIPE_MOST;
+    int64_t each = kept == ADD_UP_LANE ? map_slots(d->n_mapped, plan->W, plan->V) : 1;
+    if (!mul_fits(n, each, &n) || !mul_fits(n, words, &n)) n = STRIPE_MOST;
+    *(kept == ADD_UP_LANE ? slots : points) = i64_min(n, STRIPE_MOST);
+}
+
 static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held, Stripes *st) {
     int64_t at[MAX_SINKS] = {0};
     Buf parts = buf_new(cx->a);
@@ -374,17 +416,52 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
         st->sum += slots;
         for (int w = first; w <= last; w++) at[w] += slots;
     }
+    int64_t arrays = 0; /* a machine whose row is one thread has them once, others in every lane */
+    for (int i = 0; i < sc->nsinks; i++) {
+        int64_t slots, points;
+        const Sink *s = &sc->sink[i];
+        if (s->kind != SINK_RED) continue;
+        red_slots(cx, pb, plan, sc, s, &slots, &points);
+        if (pb->caps.row_buffer_bytes)
+            arrays += points;
+        else
+            slots += points;
+        if (slots + points)
+            buf_fmt(&parts, " %s=%lld", red_info(pb->prog->val[s->at].red)->text, (long long)(slots + points));
+        st->sum += slots;
+        for (int w = s->sweep; w < sc->nsweeps; w++) at[w] += slots;
+    }
     for (int w = 0; w < sc->nsweeps; w++) st->live = i64_max(st->live, at[w]);
     int64_t need = pb->summed_budget ? st->sum : st->live, budget = pb->caps.stripe_slots;
     const char *how = pb->summed_budget ? "slots a lane, all values added" : "slots a lane", *unit = how;
     if (pb->caps.row_buffer_bytes) {
-        need *= 4ll * plan->W;
+        need = need * 4 * plan->W + 4 * arrays;
         budget = pb->caps.row_buffer_bytes;
         unit = pb->summed_budget ? "bytes a row, all values added" : "bytes a row";
     }
     if (need <= budget) return OK;
     return diag(cx, S_PLAN_STRIPE, NOWHERE, NULL, "need=%lld budget=%lld %s: W=%d V=%d, slots%s", (long long)need,
                 (long long)budget, unit, plan->W, plan->V, parts.s);
+}
+
+/* What lanes keep in on-chip memory: whole chunks, so that every lane's part has one size. */
+static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    enum { EXCHANGE = 4096 }; /* left to joins */
+    int64_t need = 0, chunk = (int64_t)plan->W * plan->V;
+    for (int i = 0; i < sc->ncands; i++) {
+        const Cand *c = &sc->cand[i];
+        const Domain *d = &sc->domain[c->domain];
+        int64_t bytes;
+        if (plan_hold_of(plan, c) != HOLD_SHARED) continue;
+        if (!mul_fits(ceil_div(d->n_mapped, chunk) * chunk, d->n_serial, &bytes) ||
+            !mul_fits(bytes, ty_bytes(c->storage) * plan->P, &bytes))
+            bytes = STRIPE_MOST;
+        need += i64_min(bytes, STRIPE_MOST);
+    }
+    if (!need || need + EXCHANGE <= pb->caps.shared_bytes) return OK;
+    return diag(cx, S_PLAN_SHARED, NOWHERE, NULL,
+                "hold=shared: need=%lld + %d budget=%lld bytes a group: W=%d V=%d P=%d", (long long)need, EXCHANGE,
+                (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P);
 }
 
 /* ---- all rules, in order ---- */
@@ -438,6 +515,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     if (!e) e = check_shape(cx, pb, plan, *sc);
     if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
+    if (!e) e = check_shared(cx, pb, plan, *sc);
     return e;
 }
 

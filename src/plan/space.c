@@ -366,6 +366,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
+        set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER}, 1); /* whole registers first: one joined in itself */
     } else {
         int pack = 16, bytes = widest_type(pb->prog);
         while (pack > 1 && pack * bytes > (pb->caps.max_pack_bytes ? pb->caps.max_pack_bytes : 16)) pack /= 2;

@@ -28,15 +28,15 @@ enum {
     ATTR_REGISTERS = 82,
     ATTR_SHARED = 97
 };
-enum { FN_SHARED = 1, FN_LOCAL = 3, FN_REGISTERS = 4 };
+enum { FN_SHARED = 1, FN_LOCAL = 3, FN_REGISTERS = 4, FN_MOST_SHARED = 8 };
 
 typedef struct CudaModule {
     Module m;
     CuModule mod, loose_mod;
     CuFunction fn;
-    CuFunction _Atomic loose; /* takes memory that is not aligned to packs; built when first needed */
-    pthread_mutex_t lock;     /* for building it */
-    unsigned threads;
+    CuFunction _Atomic loose;       /* takes memory that is not aligned to packs; built when first needed */
+    pthread_mutex_t lock;           /* for building it */
+    unsigned threads, shared_bytes; /* on-chip memory beyond what the code has by itself */
     int64_t rows_per_group;
     int nchecks;
     struct {
@@ -246,6 +246,7 @@ static bool cubin_of(CudaDevice *c, const Unit *u, bool loose, bool cached, char
     return true;
 }
 
+/* Groups may have more than 48 KiB of on-chip memory only where the function says so. */
 static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunction *fn, Facts *f, Fail *fail) {
     for (int cached = u->fresh ? 0 : 1; cached >= 0; cached--) {
         char *file = NULL;
@@ -256,6 +257,7 @@ static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunc
         int64_t from = os_now_ns();
         int err = c->cu.module_load(mod, cubin);
         if (!err) err = c->cu.module_function(fn, *mod, u->entry);
+        if (!err && u->shared_bytes) err = c->cu.function_set(*fn, FN_MOST_SHARED, (int)u->shared_bytes);
         f->load_ns = os_now_ns() - from;
         rt_put(c->d.rt, file);
         if (!err) return true;
@@ -312,7 +314,8 @@ static void facts_read(const CudaDevice *c, const CudaModule *m, Facts *f) {
     c->cu.function_attribute(&f->registers, FN_REGISTERS, m->fn);
     c->cu.function_attribute(&f->local_bytes, FN_LOCAL, m->fn);
     c->cu.function_attribute(&f->shared_bytes, FN_SHARED, m->fn);
-    c->cu.occupancy(&f->groups_per_unit, m->fn, (int)m->threads, 0);
+    c->cu.occupancy(&f->groups_per_unit, m->fn, (int)m->threads, m->shared_bytes);
+    f->shared_bytes += (int)m->shared_bytes;
 }
 
 static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
@@ -329,6 +332,7 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (m) pthread_mutex_init(&m->lock, NULL);
     if (ok) {
         m->threads = (unsigned)(u->lanes * u->rows_per_group);
+        m->shared_bytes = (unsigned)u->shared_bytes;
         m->rows_per_group = u->rows_per_group;
         m->m.facts =
             (Facts){.registers = -1, .local_bytes = -1, .shared_bytes = -1, .groups_per_unit = -1, .code_bytes = -1};
@@ -388,7 +392,7 @@ static int start(const CudaDevice *c, const CudaModule *m, CuFunction fn, const 
     for (int64_t first = 0; first < rows && !err; first += most) {
         int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group);
         void *args[] = {(void *)(uintptr_t)slots, &first, &rows};
-        err = c->cu.launch(fn, (unsigned)blocks, 1, 1, m->threads, 1, 1, 0, s, args, NULL);
+        err = c->cu.launch(fn, (unsigned)blocks, 1, 1, m->threads, 1, 1, m->shared_bytes, s, args, NULL);
     }
     return err;
 }

@@ -63,6 +63,7 @@ typedef uint64_t CuPtr;
     F(cuModuleLoadData, module_load, (CuModule *, const void *), 2000)                                                \
     F(cuModuleUnload, module_unload, (CuModule), 2000)                                                                \
     F(cuModuleGetFunction, module_function, (CuFunction *, CuModule, const char *), 2000)                             \
+    F(cuFuncSetAttribute, function_set, (CuFunction, int, int), 9000)                                                 \
     F(cuFuncGetAttribute, function_attribute, (int *, int, CuFunction), 2020)                                         \
     F(cuOccupancyMaxActiveBlocksPerMultiprocessor, occupancy, (int *, CuFunction, int, size_t), 6050)                 \
     F(cuMemAlloc, mem_alloc, (CuPtr *, size_t), 3020)                                                                 \

@@ -175,6 +175,10 @@ const char *dev_identity(const Device *d) {
     return d->identity;
 }
 
+const RtOptions *dev_options(const Device *d) {
+    return rt_options(d->rt);
+}
+
 static bool is_identifier(const char *s) {
     if (!s || !s[0] || (s[0] >= '0' && s[0] <= '9')) return false;
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");

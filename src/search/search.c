@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ESTIMATE_LIMIT = 100000, MEASURE_DEFAULT = 48, FINALISTS = 4, SHORT_SAMPLES = 3, FINAL_ROUNDS = 5 };
+enum { ESTIMATE_LIMIT = 100000, MEASURE_DEFAULT = 48, FINALISTS = WORKER_SLOTS, SHORT_SAMPLES = 3, FINAL_ROUNDS = 5 };
 static const int64_t short_sample_ns = 4000000, final_sample_ns = 10000000;
 
 Launch search_launch(const Problem *pb, const Plan *plan) {
@@ -53,8 +53,8 @@ static Err judge_and_rank(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) 
     Space space;
     Entry *entry;
     int64_t n, nlegal, limit = s->effort == EFFORT_EXHAUSTIVE && s->max_candidates ? s->max_candidates : ESTIMATE_LIMIT;
-    Err err = space_default(cx, s->pb, &space);
-    if (!err && s->open) err = space_open(cx, s->pb, s->open, &space);
+    Err err = s->only ? space_of_plan(cx, s->only, &space) : space_default(cx, s->pb, &space);
+    if (!err && s->open && !s->only) err = space_open(cx, s->pb, s->open, &space);
     if (!err && s->pin) err = space_pin(cx, s->pb, s->pin, &space);
     if (!err) err = space_list(cx, s->pb, &space, limit, &entry, &n, &nlegal);
     if (err) return err;
@@ -85,15 +85,6 @@ static Err judge_and_rank(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) 
                 (long long)n, t ? slug_text(t->slug) : "", t ? t->why : "");
 }
 
-static Err build(Cx *cx, Search *s, const Plan *plan, Module **out) {
-    Kern *k;
-    Unit u;
-    Err err = kern_lower(cx, s->pb, plan, &k);
-    if (!err) err = unit_emit(cx, s->pb, k, &u);
-    if (!err) err = mod_build(cx, s->dev, &u, out);
-    return err;
-}
-
 /* Bounds as wide as any candidate of the same statistic needs: the definition is then evaluated once for each
  * statistic. */
 static OracleOptions widest(const Search *s, Trial *const *list, int64_t n, int stat) {
@@ -109,22 +100,55 @@ static OracleOptions widest(const Search *s, Trial *const *list, int64_t n, int 
     return o;
 }
 
-static Err try_one(Cx *cx, Cx *own, Search *s, Trial *t, const OracleOptions *o, double give_up) {
-    Verdict v = {0};
-    Err err = build(own, s, &t->plan, &s->mod);
-    if (!err) {
-        const Facts *f = mod_facts(s->mod);
-        t->from_cache = f->from_cache, t->compile_ns = f->compile_ns;
-        err = bed_check(own, s->bed, s->mod, o, s->threads, &v);
-        t->worst = v.worst;
+/* In the worker where there is one. When it is lost for good, the search goes on in this process. */
+static Err attempt(Cx *cx, Cx *own, Search *s, const Plan *plan, const Unit *u, const Ask *q, Attempt *a) {
+    bool lost = false;
+    if (!s->worker) return attempt_run(own, s->bed, u, q, &s->mod, a);
+    Err err = worker_try(own, s->worker, plan, q, a, &lost);
+    if (!lost) return err;
+    s->note = arena_printf(cx->a, "candidates are tried in this process from here on: %s", own->first->msg);
+    worker_free(s->worker);
+    s->worker = NULL;
+    *own = (Cx){.a = own->a};
+    return attempt_run(own, s->bed, u, q, &s->mod, a);
+}
+
+static void start_worker(Cx *cx, Search *s) {
+    char path[4096];
+    /* Devices for tests, and threads that belong to the host program, exist in this process only. */
+    if (!str_eq(dev_name(s->dev), "host") || dev_options(s->dev)->parallel_for) return;
+    if (s->worker_path && !*s->worker_path) return;
+    if (!worker_find(s->worker_path, path, sizeof path)) {
+        const char *env = getenv("ROWFOLD_WORKER");
+        if (!env || *env || s->worker_path)
+            s->note = "rowfold-worker was not found: a candidate that crashes will end this process";
+        return;
     }
-    if (!err) err = bed_time(own, s->bed, s->mod, s->threads, SHORT_SAMPLES, short_sample_ns, give_up, &t->times);
-    if (s->mod) mod_free(s->mod);
-    s->mod = NULL;
+    Cx own = {.a = cx->a};
+    WorkerOptions o = {
+        .al = s->al, .path = path, .max_seconds = s->max_trial_seconds, .pb = s->pb, .dev = s->dev, .seed = s->seed};
+    if (worker_new(&own, &o, &s->worker))
+        s->note = arena_printf(cx->a, "candidates are tried in this process: %s", own.first->msg);
+}
+
+static Err try_one(Cx *cx, Cx *own, Search *s, Trial *t, const OracleOptions *o, double give_up) {
+    Ask q = {.bounds = *o,
+             .threads = s->threads,
+             .samples = SHORT_SAMPLES,
+             .sample_ns = short_sample_ns,
+             .give_up_ns = give_up};
+    Attempt a = {0};
+    Unit u;
+    Err err = attempt_emit(own, s->pb, &t->plan, &u, a.unit_sha);
+    if (!err && search_resume(cx, s, t, a.unit_sha)) return t->fate == FATE_TIMED ? OK : slug_err(t->slug);
+    if (!err) err = attempt(cx, own, s, &t->plan, &u, &q, &a);
+    t->from_cache = a.facts.from_cache, t->compile_ns = a.facts.compile_ns;
+    t->worst = a.verdict.worst, t->times = a.times;
     if (err)
         fail(cx, t, FATE_FAILED, own);
     else
         t->fate = FATE_TIMED;
+    search_record(cx, s, t, STAGE_SHORT, &a);
     return err;
 }
 
@@ -137,37 +161,61 @@ static bool tell(Search *s, int64_t tried, int64_t total, const Trial *best, int
     return s->progress(s->user, &p);
 }
 
-/* The fastest few once more, in turns, so that a slow moment of the machine meets all of them alike. */
-static Err finals(Cx *cx, Search *s, Trial **timed, int64_t n) {
+static Err final_build(Cx *cx, Search *s, int i, const Plan *plan, Attempt *a) {
+    Unit u;
+    Err err = attempt_emit(cx, s->pb, plan, &u, a->unit_sha);
+    if (err || s->worker) return err ? err : worker_load(cx, s->worker, i, plan, a);
+    err = mod_build(cx, s->dev, &u, &s->finalist[i]);
+    if (!err) a->facts = *mod_facts(s->finalist[i]);
+    return err;
+}
+
+static Err final_time(Cx *cx, Search *s, int i, Times *t) {
+    Ask q = {.threads = s->threads, .samples = 1, .sample_ns = final_sample_ns};
+    return s->worker ? worker_time(cx, s->worker, i, &q, t)
+                     : bed_time(cx, s->bed, s->finalist[i], s->threads, 1, final_sample_ns, 0, t);
+}
+
+/* The fastest few once more, in turns, so that a slow moment of the machine meets all of them alike. Where that cannot
+ * be done, their first times stand. */
+static void finals(Cx *cx, Search *s, Trial **timed, int64_t n) {
     int m = (int)i64_min(n, FINALISTS);
+    Attempt again[FINALISTS] = {{.facts = {0}}};
+    Cx own = {.a = cx->a};
     Err err = OK;
-    for (int i = 0; i < m && !err; i++) err = build(cx, s, &timed[i]->plan, &s->finalist[i]);
-    Times again[FINALISTS] = {{0}};
+    for (int i = 0; i < m && !err; i++) err = final_build(&own, s, i, &timed[i]->plan, &again[i]);
     for (int round = 0; round < FINAL_ROUNDS && !err; round++)
         for (int i = 0; i < m && !err; i++) {
             int k = round % 2 ? m - 1 - i : i;
-            Times t;
-            err = bed_time(cx, s->bed, s->finalist[k], s->threads, 1, final_sample_ns, 0, &t);
-            if (!err) again[k].ns[again[k].n++] = t.ns[0], again[k].calls = t.calls;
+            Times t, *sum = &again[k].times;
+            err = final_time(&own, s, k, &t);
+            if (!err) sum->ns[sum->n++] = t.ns[0], sum->calls = t.calls;
         }
     for (int i = 0; i < m; i++) {
         if (s->finalist[i]) mod_free(s->finalist[i]);
         s->finalist[i] = NULL;
-        times_sort(&again[i]);
-        if (!err) timed[i]->times = again[i];
+        times_sort(&again[i].times);
+        if (err) continue;
+        timed[i]->times = again[i].times;
+        again[i].verdict.worst = timed[i]->worst;
+        search_record(cx, s, timed[i], STAGE_FINAL, &again[i]);
     }
-    if (!err) qsort(timed, (size_t)m, sizeof *timed, by_time);
-    return err;
+    if (!err)
+        qsort(timed, (size_t)m, sizeof *timed, by_time);
+    else
+        s->note = arena_printf(cx->a, "the finalists could not be compared: %s", own.first ? own.first->msg : "");
 }
 
 Err search_run(Cx *cx, Search *s) {
     Trial **list;
     int64_t n, t0 = t_now_ns();
-    Err err = judge_and_rank(cx, s, &list, &n);
+    Err err = s->effort == EFFORT_RECALL ? search_recall(cx, s) : OK;
+    if (!err) err = judge_and_rank(cx, s, &list, &n);
     if (err) return err;
     s->best = list[0] - s->trial;
-    if (s->effort == EFFORT_ESTIMATE) return OK;
+    if (!effort_runs(s->effort)) return OK;
     if (s->effort == EFFORT_MEASURE) n = i64_min(n, s->max_candidates ? s->max_candidates : MEASURE_DEFAULT);
+    start_worker(cx, s);
     OracleOptions bounds[STAT_COUNT];
     for (int i = 0; i < STAT_COUNT; i++) bounds[i] = widest(s, list, n, i);
     Trial **timed = NEWN(cx->a, Trial *, n + 1), *best = NULL;
@@ -193,16 +241,20 @@ Err search_run(Cx *cx, Search *s) {
         return diag(cx, S_SEARCH_FAILED, NOWHERE, NULL, "all %lld candidates failed; the first with %s: %s",
                     (long long)n, slug_text(list[0]->slug), list[0]->why);
     qsort(timed, (size_t)ntimed, sizeof *timed, by_time);
-    if (!s->stopped && ntimed > 1) err = finals(cx, s, timed, ntimed);
+    if (!s->stopped && ntimed > 1) finals(cx, s, timed, ntimed);
     s->best = timed[0] - s->trial;
     s->seconds = (double)(t_now_ns() - t0) / 1e9;
-    return err;
+    worker_free(s->worker); /* what follows is timed without anyone beside it */
+    s->worker = NULL;
+    return OK;
 }
 
 void search_free(Search *s) {
     if (s->mod) mod_free(s->mod);
     for (int i = 0; i < COUNT(s->finalist); i++)
         if (s->finalist[i]) mod_free(s->finalist[i]);
+    worker_free(s->worker);
+    s->worker = NULL;
     s->mod = NULL;
     memset(s->finalist, 0, sizeof s->finalist);
 }

@@ -64,8 +64,9 @@ static const char *const steps[] = {
 /* ---- errors ---- */
 
 Err store_fail(Cx *cx, Store *s, int rc, const char *what) {
+    int last = errno, os = s->db ? sqlite3_system_errno(s->db) : 0;
+    if (!os) os = last; /* 3.40 loses the number of a failed write; statements begin with errno = 0 */
     char why[128];
-    int os = s->db ? sqlite3_system_errno(s->db) : 0;
     const char *text = sqlite3_errstr(rc);
     Slug slug = S_STORE_FAILED;
     switch (rc & 0xff) {
@@ -96,6 +97,7 @@ Err store_prepare(Cx *cx, Store *s, const char *sql, sqlite3_stmt **out) {
 }
 
 Err store_step(Cx *cx, Store *s, sqlite3_stmt *q, bool *row) {
+    errno = 0;
     int rc = sqlite3_step(q);
     *row = rc == SQLITE_ROW;
     if (*row) return OK;
@@ -118,6 +120,7 @@ const char *column_str(Cx *cx, sqlite3_stmt *q, int i) {
 }
 
 static Err run(Cx *cx, Store *s, const char *sql, const char *what) {
+    errno = 0;
     int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
     return rc == SQLITE_OK ? OK : store_fail(cx, s, rc, what);
 }
@@ -260,6 +263,7 @@ static Err open_file(Cx *cx, Store *s, const StoreOptions *o) {
     int busy = o->busy_ms > 0 ? o->busy_ms : BUSY_MS;
     bool fresh = !lies_there(s->path, "");
     if (o->mode == STORE_WRITE && (!o->where || !*o->where || str_eq(o->where, "default"))) make_folder(s->path);
+    errno = 0;
     int rc = connect_file(s, busy, o->mode == STORE_WRITE, false);
     /* A WAL file in a folder that cannot be written cannot be read the usual way. With no log beside it, everything is
      * in the file itself. */

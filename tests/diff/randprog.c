@@ -341,20 +341,6 @@ size_t randprog_bytes(uint64_t seed, uint8_t bytes[RANDPROG_BYTES]) {
 }
 
 /* ---- arguments ---- */
-/* The extent that a parameter indexes when it is used, perhaps cast, as a gather's index; 0 where it is not. */
-static int64_t index_bound(const Prog *p, const Shape *s, int param) {
-    for (int i = 0; i < p->nvals; i++) {
-        const Val *v = &p->val[i];
-        if (v->op != OP_LOAD) continue;
-        for (int d = 0; d < p->param[v->param].rank; d++) {
-            int k = v->idx[d];
-            while (p->val[k].op == OP_CAST) k = p->val[k].a[0];
-            if (p->val[k].op == OP_LOAD && p->val[k].param == param) return s->n[p->param[v->param].axis[d]];
-        }
-    }
-    return 0;
-}
-
 void randargs(Cx *cx, const Prog *p, const Shape *s, Fill fill, uint64_t seed, bool padded, Args *a) {
     *a = (Args){0};
     Rng r = {seed};
@@ -380,7 +366,7 @@ void randargs(Cx *cx, const Prog *p, const Shape *s, Fill fill, uint64_t seed, b
         const size_t bytes = (size_t)(n ? n : 1) * (size_t)ty_bytes(q->ty);
         t->data = arena_get(cx->a, bytes);
         memset(t->data, POISON, bytes);
-        if (q->dir != DIR_OUT) fill_tensor(t, fill, own, ty_is_int(q->ty) ? index_bound(p, s, i) : 0);
+        if (q->dir != DIR_OUT) fill_tensor(t, fill, own, fill_bound(p, s, i));
     }
 }
 

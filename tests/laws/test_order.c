@@ -85,6 +85,16 @@ static Hash run(Desk *d, const char *text) {
     return hash_bytes(all.s, all.n);
 }
 
+/* False where the plan's text would be too long for a host of narrow registers; any other refusal fails the test. */
+static bool legal(Desk *d, const char *text) {
+    Plan plan;
+    Cx own = {.a = d->cx.a};
+    assert_int_equal(plan_read(&own, text, &plan), OK);
+    if (plan_check(&own, &d->pb, &plan, NULL, NULL) == OK) return true;
+    assert_string_equal(slug_text(own.first->slug), "plan.text_exceeded");
+    return false;
+}
+
 static const struct {
     const char *kernel, *holds[3];
 } cases[] = {
@@ -112,6 +122,7 @@ static void fixed_is_one_result(void **state) {
                         char text[160];
                         snprintf(text, sizeof text, "order=fixed combine=outer W=%d acc=%d flight=%d U=%d%s", widths[w],
                                  1024 / widths[w], 1 + w % 2, 1 + h, cases[c].holds[h]);
+                        if (!legal(&d, text)) continue;
                         Hash got = run(&d, text);
                         if (!plans || (!want.lo && !want.hi)) want = got;
                         plans++;
@@ -122,7 +133,7 @@ static void fixed_is_one_result(void **state) {
                 close_desk(&d);
             }
         }
-    assert_true(plans > 500);
+    assert_true(plans > 400);
     assert_true(unlike > 0); /* otherwise the sums are too easy to tell orders apart */
 }
 
@@ -157,6 +168,7 @@ static void what_cannot_keep_the_order_is_refused(void **state) {
     refused(&d, "order=fixed combine=outer W=64 acc=16 stat=online", "plan.acc_with_stat");
     refused(&d, "order=fixed combine=outer W=64 acc=16 div=reciprocal", "plan.order_fixed");
     refused(&d, "order=serial W=16", "plan.order_needs_one_lane");
+    refused(&d, "W=1024 V=4", "plan.text_exceeded");
     close_desk(&d);
 }
 

@@ -1,5 +1,5 @@
-/* The CUDA dialect without a GPU: what it emits is compiled by NVRTC where that is installed, and what does not spill is
- * held against what was promised. The runtime without a driver says so. */
+/* The CUDA dialect without a GPU: what it emits is compiled by NVRTC where that is installed, and what does not spill
+ * is held against what was promised. The runtime without a driver says so. */
 #include "../diff/match.h"
 #include "../diff/randplan.h"
 
@@ -27,8 +27,8 @@ static const char *said(const Cx *cx) {
 }
 
 /* A kernel of the library at a shape, for a preset; fails the test where a stage does. */
-static void emit(Cx *cx, const char *preset, const char *file, const char *kernel, Ty ty, const char *shape, const char *text, Problem *pb, Kern **k,
-                 Unit *u) {
+static void emit(Cx *cx, const char *preset, const char *file, const char *kernel, Ty ty, const char *shape,
+                 const char *text, Problem *pb, Kern **k, Unit *u) {
     static char source[1 << 16];
     const char *root = getenv("ROWFOLD_ROOT");
     FILE *f = fopen(arena_printf(cx->a, "%s/kernels/%s.row", root ? root : ".", file), "rb");
@@ -53,7 +53,8 @@ static void emit(Cx *cx, const char *preset, const char *file, const char *kerne
     assert_true(caps_preset(preset, &caps));
     assert_int_equal(problem_make(cx, p, &s, &caps, 0, pb), OK);
     assert_int_equal(plan_read(cx, text, &plan), OK);
-    if (kern_lower(cx, pb, &plan, k) != OK || kern_verify(cx, *k) != OK || unit_emit(cx, pb, *k, u) != OK) fail_msg("%s %s: %s", kernel, text, said(cx));
+    if (kern_lower(cx, pb, &plan, k) != OK || kern_verify(cx, *k) != OK || unit_emit(cx, pb, *k, u) != OK)
+        fail_msg("%s %s: %s", kernel, text, said(cx));
 }
 
 /* registers: that a lane may have for the groups a unit should hold */
@@ -62,12 +63,14 @@ static const struct {
     Ty ty;
     int registers;
 } cases[] = {
-    {"softmax", "softmax", "rows=32768,n=4096", "W=128 V=8 load=keep store=stream div=reciprocal hold.x=register", TY_BF16, 64},
+    {"softmax", "softmax", "rows=32768,n=4096", "W=128 V=8 load=keep store=stream div=reciprocal hold.x=register",
+     TY_BF16, 64},
     {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep stat=online flight=2", TY_BF16, 128},
     {"softmax", "log_softmax", "rows=100,n=769", "W=96 V=1 load=no-allocate hold.x=register", TY_F32, 64},
     {"rmsnorm", "rmsnorm", "rows=32768,n=4096", "W=256 V=8 load=keep hold.x=register", TY_BF16, 48},
     {"rmsnorm", "rmsnorm", "rows=32768,n=8192", "W=64 V=8 hold.x=register flight=4", TY_BF16, 168},
-    {"layernorm", "layernorm", "rows=65536,n=1024", "W=32 V=8 P=8 load=keep stat=shifted hold.x=register min-groups=4", TY_BF16, 64},
+    {"layernorm", "layernorm", "rows=65536,n=1024", "W=32 V=8 P=8 load=keep stat=shifted hold.x=register min-groups=4",
+     TY_BF16, 64},
     {"layernorm", "layernorm", "rows=128,n=8193", "W=1024 V=4 stat=welford acc=1", TY_F32, 64},
     {"layernorm", "residual_layernorm", "rows=128,n=2056", "W=16 V=8 P=3 load=stream index=32", TY_F16, 168},
     {"quantize", "rmsnorm_fp8_groups", "rows=64,g=8,k=128", "W=32 V=4 P=2", TY_BF16, 128},
@@ -93,7 +96,8 @@ static void test_kernels_compile(void **state) {
         emit(&cx, "h200", cases[i].file, cases[i].kernel, cases[i].ty, cases[i].shape, cases[i].plan, &pb, &k, &u);
         for (int loose = 0; loose < 2; loose++) {
             if (loose && i % 4) continue;
-            if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail)) fail_msg("%s: %s", cases[i].plan, fail.text);
+            if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail))
+                fail_msg("%s: %s", cases[i].plan, fail.text);
             assert_true(cubin_facts(cubin, bytes, &registers, &local));
             if (local || registers > cases[i].registers)
                 fail_msg("%s %s: %d registers, %d local bytes", cases[i].kernel, cases[i].plan, registers, local);
@@ -121,7 +125,8 @@ static void test_random_compile(void **state) {
         caps.poly_math = seed % 2 != 0;
         assert_true(match_make(&p, "k", bytes, n, (uint64_t)seed, &caps, NULL));
         assert_int_equal(unit_emit(&p.cx, &p.pb, p.kern, &u), OK);
-        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, seed % 3 == 0, &cubin, &size, &fail)) fail_msg("seed %d: %s", seed, fail.text);
+        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, seed % 3 == 0, &cubin, &size, &fail))
+            fail_msg("seed %d: %s", seed, fail.text);
         alloc_libc.put(alloc_libc.user, cubin);
         match_free(&p);
     }
@@ -162,8 +167,11 @@ static void test_alignment(void **state) {
         const char *shape, *plan;
         Ty ty;
         int align, each;
-    } rows[] = {{"rows=10,n=4096", "W=64 V=8", TY_BF16, 16, 8}, {"rows=10,n=4098", "W=64 V=8", TY_BF16, 4, 2}, {"rows=10,n=769", "W=64 V=4", TY_F32, 0, 0},
-                {"rows=10,n=64", "W=16 V=1", TY_F32, 0, 0},     {"rows=10,n=772", "W=64 V=4", TY_F32, 16, 4}};
+    } rows[] = {{"rows=10,n=4096", "W=64 V=8", TY_BF16, 16, 8},
+                {"rows=10,n=4098", "W=64 V=8", TY_BF16, 4, 2},
+                {"rows=10,n=769", "W=64 V=4", TY_F32, 0, 0},
+                {"rows=10,n=64", "W=16 V=1", TY_F32, 0, 0},
+                {"rows=10,n=772", "W=64 V=4", TY_F32, 16, 4}};
     for (int i = 0; i < COUNT(rows); i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
         Problem pb;
@@ -190,7 +198,8 @@ static void test_spills(void **state) {
     Fail fail;
     int registers, local;
     /* 64 slots of stripe a lane, and eight groups of 256 lanes a unit: 32 registers each */
-    emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=16384", "W=256 V=4 hold.x=register min-groups=8", &pb, &k, &u);
+    emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=16384", "W=256 V=4 hold.x=register min-groups=8", &pb,
+         &k, &u);
     assert_true(nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail));
     assert_true(cubin_facts(cubin, bytes, &registers, &local));
     assert_true(local > 0 && registers <= 32);
@@ -240,8 +249,8 @@ static void test_no_driver(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment),   cmocka_unit_test(test_kernels_compile),
-        cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),      cmocka_unit_test(test_no_compiler),
+        cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment), cmocka_unit_test(test_kernels_compile),
+        cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),    cmocka_unit_test(test_no_compiler),
         cmocka_unit_test(test_no_driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,7 +293,7 @@ static void the_shape_refuses(void **state) {
     refused(&f, "acc=2 stat=online", "plan.acc_with_stat", "acc=2 with stat=online");
     refused(&f, "stat=welford", "plan.stat_unused", "softmax");
     refused(&f, "stat=online fuse=off", "plan.stat_needs_fuse", "fuse=off");
-    legal_plan(&f, "acc=4 flight=8 U=64", NULL);
+    legal_plan(&f, "acc=4 flight=8 U=4", NULL);
     done(&f);
     fix(&f, "layernorm", "avx512", 4096);
     refused(&f, "acc=2 stat=welford", "plan.acc_with_stat", "acc=2 with stat=welford");

@@ -186,8 +186,9 @@ static void what_others_say(void **state) {
         {"\"threads\":0", "\"threads\":0,\"extra\":1", "wisdom.field"},
         {"\"threads\":0", "\"threads\":0,\"threads\":0", "wisdom.syntax"},
         {"W=16", "W=17", "plan.value_not_legal"},
-        {"W=16", "W=1024", "plan.too_many_lanes"},
-        {"W=16", "W= 16", "plan.text"},
+        {"tail=guarded", "tail=exact", "plan.tail_not_exact"},
+        {"W=16", "W=", "plan.value_not_legal"},
+        {"W=16", " W=16", "wisdom.field"},
         {"\"program_sha256\":\"", "\"program_sha256\":\"0", "wisdom.field"},
         {"= exp ", "= log ", "wisdom.field"}, /* another program under the old hash */
         {"= exp ", "= rm ", "ir.text"},
@@ -197,7 +198,7 @@ static void what_others_say(void **state) {
         {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"rows=64,m=1\"", "wisdom.field"},
         {"\"median_ns\":100.5", "\"median_ns\":1.5", "wisdom.field"},
         {"\"median_ns\":100.5", "\"median_ns\":-1", "wisdom.field"},
-        {"[100.5,201,50.25]", "[]", "wisdom.field"},
+        {"[100.5,201.0,50.25]", "[]", "wisdom.field"},
         {"[100.5,", "[0,", "wisdom.field"},
         {"[100.5,", "[1e999,", "wisdom.syntax"},
         {"\"stage\":\"confirmed\"", "\"stage\":\"dreamt\"", "wisdom.field"},
@@ -206,15 +207,16 @@ static void what_others_say(void **state) {
         {"\"promises\":\"noalias\"", "\"promises\":\"\"", "wisdom.field"},
         {"\"caps\":\"", "\"caps\":\"colour=red ", NULL},
     };
+    int wrong = 0;
     for (int i = 0; i < COUNT(cases); i++) {
         const char *bad = replaced(&d, text, cases[i].what, cases[i].with);
-        if (i == 20) bad = replaced(&d, bad, "\"median_ns\":100.5", "\"median_ns\":0");
         const char *report = import(&d, bad, strlen(bad));
         const char *want =
             cases[i].slug ? arena_printf(d.cx.a, "\"slug\":\"%s\"", cases[i].slug) : "\"fate\":\"refused\"";
         if (cases[i].slug && !*cases[i].slug) want = "\"fate\":\"taken\"";
-        if (!strstr(report, want)) fail_msg("%s -> %s: %s", cases[i].what, cases[i].with, report);
+        if (!strstr(report, want)) print_error("%s -> %s: %s\n", cases[i].what, cases[i].with, report), wrong++;
     }
+    assert_int_equal(wrong, 0);
     StoreKey k = store_key(&d.cx, &d.pb, "a machine", 0);
     Wisdom *w;
     int n; /* what is foreign is kept, but is nobody's wisdom here */

@@ -1,0 +1,253 @@
+/* Unit and kern agree: the text of a host unit is read again, token by token. Tensors are reached through the prelude's functions
+ * only, and what those calls move, times the loops around them, is what the kern says, parameter by parameter. */
+#include "walk.h"
+
+#include <string.h>
+
+enum { DEPTH = 128 };
+
+typedef enum Call { CALL_NONE, CALL_LD, CALL_LDN, CALL_LDG, CALL_LDS, CALL_GAT, CALL_ST, CALL_STX, CALL_STN, CALL_STG, CALL_STS, CALL_SCT, CALL_AHEAD } Call;
+static const struct {
+    const char *head;
+    Call call;
+} calls[] = {{"ld_", CALL_LD},   {"ldn_", CALL_LDN}, {"ldg_", CALL_LDG}, {"lds_", CALL_LDS}, {"gat_", CALL_GAT}, {"st_", CALL_ST},
+             {"stx_", CALL_STX}, {"stn_", CALL_STN}, {"stg_", CALL_STG}, {"sts_", CALL_STS}, {"sct_", CALL_SCT}, {"__builtin_prefetch", CALL_AHEAD}};
+
+typedef struct Frame { /* an open brace or parenthesis */
+    char open;
+    Call call;
+    int param;      /* that the call reaches; -1: none */
+    int64_t rounds; /* of the loops around */
+    const char *last; /* its last argument so far */
+} Frame;
+
+typedef struct Moved { /* of one parameter, by one row: elements, scalar accesses, registers */
+    int64_t loaded, stored, full, streamed, scalar_loads, scalar_stores, gathered;
+} Moved;
+
+typedef struct Scan {
+    Cx *cx;
+    const Kern *k;
+    const Unit *unit;
+    const char *at; /* where the scan is */
+    int depth;
+    Frame frame[DEPTH];
+    Moved moved[MAX_PARAMS];
+    bool ahead, fence;
+} Scan;
+
+#define DISAGREE(slug, ...) return diag(q->cx, slug, NOWHERE, NULL, __VA_ARGS__)
+
+/* ---- what the text does ---- */
+
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static int64_t number_at(const char *s) {
+    int64_t x = 0;
+    while (*s == ' ') s++;
+    if (*s < '0' || *s > '9') return -1;
+    while (*s >= '0' && *s <= '9' && x < INT64_MAX / 16) x = x * 10 + (*s++ - '0');
+    return x;
+}
+
+static Call call_of(const char *s, size_t n) {
+    for (int i = 0; i < COUNT(calls); i++) {
+        size_t head = strlen(calls[i].head);
+        if (n >= head && !memcmp(s, calls[i].head, head)) return calls[i].call;
+    }
+    return CALL_NONE;
+}
+
+/* for (i64 x = 0; x < N; x += S) {: how often it goes round. The rows are counted as one. */
+static int64_t rounds_of(const char *head, const char *end) {
+    const char *below = memchr(head, '<', (size_t)(end - head)), *step = NULL;
+    for (const char *c = head; c + 1 < end; c++)
+        if (c[0] == '+' && c[1] == '=') step = c + 2;
+    int64_t n = below ? number_at(below + 1) : -1, each = step ? number_at(step) : 1;
+    return n < 0 || each < 1 ? 1 : ceil_div(n, each);
+}
+
+static Err push(Scan *q, Frame f) {
+    if (q->depth == DEPTH) DISAGREE(S_AUDIT_TEXT, "the text of %s is nested too deep", q->unit->entry);
+    q->frame[q->depth++] = f;
+    return OK;
+}
+
+static int64_t rounds_here(const Scan *q) {
+    return q->depth ? q->frame[q->depth - 1].rounds : 1;
+}
+
+static Err call_done(Scan *q, const Frame *f) {
+    if (f->param < 0) return OK;
+    Moved *m = &q->moved[f->param];
+    int64_t full = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup, part = f->last ? number_at(f->last) : -1;
+    bool counted = f->call == CALL_LDN || f->call == CALL_LDG || f->call == CALL_STN || f->call == CALL_STG || f->call == CALL_SCT;
+    if (counted && (part < 1 || part > full)) DISAGREE(S_AUDIT_TEXT, "%lld elements of %s at once", (long long)part, q->k->prog->param[f->param].name);
+    switch (f->call) {
+    case CALL_LD: m->loaded += f->rounds * full; break;
+    case CALL_LDN:
+    case CALL_LDG: m->loaded += f->rounds * part; break;
+    case CALL_LDS: m->scalar_loads += f->rounds; break;
+    case CALL_GAT: m->gathered += f->rounds; break;
+    case CALL_ST: m->full += f->rounds; m->stored += f->rounds * full; break;
+    case CALL_STX: m->streamed += f->rounds; m->stored += f->rounds * full; break;
+    case CALL_STN:
+    case CALL_STG:
+    case CALL_SCT: m->stored += f->rounds * part; break;
+    case CALL_STS: m->scalar_stores += f->rounds; break;
+    case CALL_AHEAD: q->ahead = true; break;
+    case CALL_NONE: break;
+    }
+    return OK;
+}
+
+/* A tensor's pointer, p and digits: the first thing in a call of the prelude's, or its declaration. */
+static Err pointer(Scan *q, const char *word, size_t n, const char *before) {
+    int64_t param = number_at(word + 1);
+    Frame *f = q->depth ? &q->frame[q->depth - 1] : NULL;
+    const char *after = word + n;
+    while (*after == ' ') after++;
+    if (param >= q->k->prog->nparams) DISAGREE(S_AUDIT_POINTER, "%.*s is no parameter", (int)n, word);
+    bool declared = before - q->unit->text >= 8 && !memcmp(before - 7, "restrict", 8);
+    if (declared) return OK;
+    bool first = f && f->open == '(' && *before == '(' && f->call != CALL_NONE && f->param < 0;
+    if (!first || (*after != '+' && *after != ',' && *after != ')'))
+        DISAGREE(S_AUDIT_POINTER, "%s is reached outside of the functions that move its elements: %.40s",
+                 q->k->prog->param[param].name, before);
+    f->param = (int)param;
+    return OK;
+}
+
+static Err word(Scan *q) {
+    const char *s = q->at, *before = s - 1;
+    while (is_word(*q->at)) q->at++;
+    size_t n = (size_t)(q->at - s);
+    if (*s >= '0' && *s <= '9') { /* a number may go on with .5p-3f */
+        while (is_word(*q->at) || *q->at == '.' || ((*q->at == '-' || *q->at == '+') && (q->at[-1] == 'p' || q->at[-1] == 'e'))) q->at++;
+        return OK;
+    }
+    while (*before == ' ') before--;
+    if (n == 3 && !memcmp(s, "for", 3)) {
+        const char *end = strchr(q->at, '{'), *line = strchr(q->at, '\n');
+        if (!end || !line || line < end) return OK; /* a loop of one statement */
+        int64_t rounds = rounds_here(q) * rounds_of(q->at, end);
+        q->at = end + 1;
+        return push(q, (Frame){'{', CALL_NONE, -1, rounds, NULL});
+    }
+    if (s[0] == 'p' && n > 1 && strspn(s + 1, "0123456789") == n - 1) return pointer(q, s, n, before);
+    if (n == 5 && !memcmp(s, "fence", 5)) q->fence = true;
+    if (*q->at == '(') {
+        q->at++;
+        return push(q, (Frame){'(', call_of(s, n), -1, rounds_here(q), NULL});
+    }
+    return OK;
+}
+
+static Err scan(Scan *q, const char *from) {
+    for (q->at = from; *q->at;) {
+        char c = *q->at;
+        Err e = OK;
+        if (c == '/' && q->at[1] == '*') {
+            const char *end = strstr(q->at + 2, "*/");
+            q->at = end ? end + 2 : q->at + strlen(q->at);
+        } else if (is_word(c)) {
+            e = word(q);
+        } else {
+            q->at++;
+            Frame *f = q->depth ? &q->frame[q->depth - 1] : NULL;
+            if (c == '(' || c == '{') e = push(q, (Frame){c, CALL_NONE, -1, rounds_here(q), NULL});
+            if (c == ',' && f && f->open == '(') f->last = q->at;
+            if (c == ')' || c == '}') {
+                if (!f || f->open != (c == ')' ? '(' : '{')) DISAGREE(S_AUDIT_TEXT, "%c closes nothing in %s", c, q->unit->entry);
+                q->depth--;
+                e = call_done(q, f);
+            }
+        }
+        if (e) return e;
+    }
+    if (q->depth) DISAGREE(S_AUDIT_TEXT, "%d parts of %s are not closed", q->depth, q->unit->entry);
+    return OK;
+}
+
+/* ---- what the kern says ---- */
+
+/* Registers of L lanes with an element, over all chunks and pack positions. */
+static int64_t registers_of(const Kern *k, int64_t n) {
+    int64_t W = k->plan.W, V = k->plan.V, L = W < k->subgroup ? W : k->subgroup, whole = n / (W * V), left = n % (W * V);
+    int64_t sum = whole * V * ceil_div(W, L);
+    for (int64_t v = 0; v < V && v < left; v++) sum += ceil_div(ceil_div(left - v, V), L);
+    return sum;
+}
+
+static void expect(const Kern *k, int first, int64_t rounds, Moved *want) {
+    for (int n = first; n >= 0; n = k->node[n].next) {
+        const Node *nd = &k->node[n];
+        if (nd->kind == NODE_LOOP) {
+            expect(k, nd->child, rounds * nd->count, want);
+            continue;
+        }
+        int64_t elements = nd->kind == NODE_SWEEP ? rounds * k->domain[nd->domain].n_mapped : 0;
+        for (int i = nd->i0; i < nd->i1; i++) {
+            const Ins *in = &k->ins[i];
+            Moved *m = in->param >= 0 ? &want[in->param] : NULL;
+            switch (in->k) {
+            case K_LOADP: m->loaded += elements; break;
+            case K_LOAD1:
+                if (nd->kind == NODE_SWEEP && in->rank == RANK_ELEM)
+                    m->gathered += rounds * registers_of(k, k->domain[nd->domain].n_mapped);
+                else if (nd->kind == NODE_BLOCK || elements)
+                    m->scalar_loads += rounds;
+                break;
+            case K_STOREP:
+                m->stored += elements;
+                *(in->policy == STORE_STREAM ? &m->streamed : &m->full) += elements;
+                break;
+            case K_STORE1:
+                m->stored += elements;
+                if (nd->kind == NODE_BLOCK) m->scalar_stores += rounds;
+                break;
+            default: break;
+            }
+        }
+    }
+}
+
+static Err compare(Scan *q) {
+    Moved want[MAX_PARAMS] = {{0}};
+    expect(q->k, q->k->root, 1, want);
+    for (int p = 0; p < q->k->prog->nparams; p++) {
+        const Moved *m = &q->moved[p], *w = &want[p];
+        const char *name = q->k->prog->param[p].name;
+        if (m->loaded != w->loaded || m->stored != w->stored || m->gathered != w->gathered)
+            DISAGREE(S_AUDIT_MOVED, "%s: %lld elements loaded, %lld stored and %lld registers gathered; the kern says %lld, %lld and %lld", name,
+                     (long long)m->loaded, (long long)m->stored, (long long)m->gathered, (long long)w->loaded, (long long)w->stored,
+                     (long long)w->gathered);
+        /* what is one a row may be loaded again in every step */
+        if (m->scalar_loads < w->scalar_loads || (m->scalar_loads && !w->scalar_loads) || m->scalar_stores != w->scalar_stores)
+            DISAGREE(S_AUDIT_MOVED, "%s: %lld single loads and %lld single stores; the kern says %lld and %lld", name, (long long)m->scalar_loads,
+                     (long long)m->scalar_stores, (long long)w->scalar_loads, (long long)w->scalar_stores);
+        if ((m->streamed && !w->streamed) || (m->full && !w->full))
+            DISAGREE(S_AUDIT_STREAM, "%s: %lld streaming and %lld plain stores of whole registers; the kern streams %lld elements and stores %lld",
+                     name, (long long)m->streamed, (long long)m->full, (long long)w->streamed, (long long)w->full);
+        if (m->streamed && !q->fence) DISAGREE(S_AUDIT_STREAM, "%s: no fence after streaming stores", name);
+    }
+    if (q->ahead && !q->k->plan.prefetch) DISAGREE(S_AUDIT_STREAM, "%s prefetches, prefetch=0", q->unit->entry);
+    return OK;
+}
+
+Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
+    Scan *q = NEW(cx->a, Scan);
+    *q = (Scan){.cx = cx, .k = k, .unit = unit};
+    const char *name = arena_printf(cx->a, "rowfold_kernel_%s", k->name), *head = arena_printf(cx->a, "void %s(", name);
+    const char *from = strstr(unit->text, unit->dialect == DIALECT_HOST ? head : name);
+    if (!str_eq(unit->entry, name) || !from) DISAGREE(S_AUDIT_ENTRY, "the entry is %s, the text has no such", unit->entry);
+    if (unit->dialect != DIALECT_HOST) return OK;
+    if (strstr(from + 1, head)) DISAGREE(S_AUDIT_ENTRY, "%s comes twice", name);
+    for (int p = 0; p < k->prog->nparams; p++)
+        if (k->abi.ptr[p] >= 0 && !strstr(from, arena_printf(cx->a, "restrict p%d = a[%d].p;", p, k->abi.ptr[p])))
+            DISAGREE(S_AUDIT_POINTER, "%s is not taken from argument %d", k->prog->param[p].name, k->abi.ptr[p]);
+    Err e = scan(q, from);
+    return e ? e : compare(q);
+}

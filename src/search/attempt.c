@@ -1,0 +1,25 @@
+/* One plan, from source text to samples: emitted, built, checked in full, timed. The same code in the searching process
+ * and in its workers. */
+#include "attempt.h"
+
+#include <string.h>
+
+Err attempt_emit(Cx *cx, const Problem *pb, const Plan *plan, Unit *u, char sha[65]) {
+    Kern *k;
+    Err err = kern_lower(cx, pb, plan, &k);
+    if (!err) err = unit_emit(cx, pb, k, u);
+    if (!err) sha256_hex(u->text, strlen(u->text), sha);
+    return err;
+}
+
+Err attempt_run(Cx *cx, Bed *bed, const Unit *u, const Ask *q, Module **mod, Attempt *out) {
+    Err err = mod_build(cx, bed->dev, u, mod);
+    if (!err) {
+        out->facts = *mod_facts(*mod);
+        err = bed_check(cx, bed, *mod, &q->bounds, q->threads, &out->verdict);
+    }
+    if (!err) err = bed_time(cx, bed, *mod, q->threads, q->samples, q->sample_ns, q->give_up_ns, &out->times);
+    if (*mod) mod_free(*mod);
+    *mod = NULL;
+    return err;
+}

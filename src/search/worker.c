@@ -1,0 +1,255 @@
+/* The searching side of a worker: starting it, asking it, noticing that it died, and another one in its place. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "worker.h"
+
+#include "../base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef ROWFOLD_LIBEXECDIR
+#define ROWFOLD_LIBEXECDIR "/usr/local/libexec/rowfold"
+#endif
+
+extern char **environ;
+enum { OPEN_SECONDS = 120, TRY_SECONDS = 120 };
+
+struct Worker {
+    WorkerOptions o;
+    Alloc al;
+    pid_t pid; /* 0: none runs */
+    int fd;
+    char path[PATH_MAX];
+};
+
+/* ---- finding ---- */
+
+static bool runs(const char *path) {
+    return access(path, X_OK) == 0;
+}
+
+bool worker_find(const char *asked, char *path, size_t cap) {
+    const char *env = getenv("ROWFOLD_WORKER"), *given = asked ? asked : env;
+    if (given) return snprintf(path, cap, "%s", given) < (int)cap && runs(path);
+    static const char *const near[] = {"rowfold-worker", "../libexec/rowfold/rowfold-worker"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n < 0 ? 0 : n] = 0;
+    char *slash = strrchr(self, '/');
+    for (int i = 0; slash && i < COUNT(near); i++)
+        if (snprintf(path, cap, "%.*s/%s", (int)(slash - self), self, near[i]) < (int)cap && runs(path)) return true;
+    return snprintf(path, cap, "%s/rowfold-worker", ROWFOLD_LIBEXECDIR) < (int)cap && runs(path);
+}
+
+/* ---- processes ---- */
+
+static void stop(Worker *w) {
+    if (w->pid > 0) {
+        kill(-w->pid, SIGKILL); /* with the compiler that it may have started */
+        kill(w->pid, SIGKILL);
+        while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    }
+    if (w->fd >= 0) close(w->fd);
+    w->pid = 0, w->fd = -1;
+}
+
+/* Both ends above what a child's own descriptors are moved to. */
+static int pair(int fd[2]) {
+    int low[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, low)) return errno;
+    int err = 0;
+    for (int i = 0; i < 2; i++) {
+        fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 10);
+        if (fd[i] < 0) err = errno;
+        close(low[i]);
+    }
+    for (int i = 0; err && i < 2; i++)
+        if (fd[i] >= 0) close(fd[i]);
+    return err;
+}
+
+static int spawn(const char *path, int end, pid_t *pid) {
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t at;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    int err = posix_spawn_file_actions_init(&fa);
+    if (err) return err;
+    err = posix_spawnattr_init(&at);
+    if (!err) {
+        for (int fd = 0; fd < 3 && !err; fd++) /* what a kernel prints goes nowhere */
+            err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", O_RDWR, 0);
+        if (!err) err = posix_spawn_file_actions_adddup2(&fa, end, WIRE_FD);
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
+        if (!err) err = posix_spawn_file_actions_addclosefrom_np(&fa, WIRE_FD + 1);
+#endif
+        if (!err) err = posix_spawnattr_setsigmask(&at, &none);
+        if (!err) err = posix_spawnattr_setsigdefault(&at, &all);
+        if (!err) err = posix_spawnattr_setpgroup(&at, 0);
+        if (!err)
+            err = posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+        char *argv[] = {(char *)(uintptr_t)path, NULL};
+        if (!err) err = posix_spawn(pid, path, &fa, &at, argv, environ);
+        posix_spawnattr_destroy(&at);
+    }
+    posix_spawn_file_actions_destroy(&fa);
+    return err;
+}
+
+/* ---- asking ---- */
+
+static Err crashed(Cx *cx, Worker *w) {
+    int status = 0;
+    pid_t r;
+    kill(-w->pid, SIGKILL); /* it closed its socket: whatever is left of it goes */
+    do r = waitpid(w->pid, &status, 0);
+    while (r < 0 && errno == EINTR);
+    w->pid = 0;
+    stop(w);
+    if (r > 0 && WIFSIGNALED(status))
+        return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker ended with signal %d (%s)", WTERMSIG(status),
+                    strsignal(WTERMSIG(status)));
+    return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker ended with code %d", r > 0 ? WEXITSTATUS(status) : -1);
+}
+
+static Err garbage(Cx *cx, Worker *w) {
+    stop(w);
+    return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker's answer makes no sense");
+}
+
+/* The other side's own failures come back as they were said there. `t` is filled as far as it went. */
+static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt *t, char *identity, size_t cap) {
+    char *s = request ? json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL, *text;
+    size_t n;
+    json_decref(request);
+    if (!s) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a request");
+    Wire sent = wire_send(w->fd, s, strlen(s));
+    free(s);
+    if (sent) return crashed(cx, w);
+    Wire got = wire_receive(cx->a, w->fd, os_now_ns() + (int64_t)(seconds * 1e9), &text, &n);
+    if (got == WIRE_CLOSED) return crashed(cx, w);
+    if (got == WIRE_GARBAGE) return garbage(cx, w);
+    if (got == WIRE_LATE) {
+        stop(w);
+        return diag(cx, S_WORKER_TIMED_OUT, NOWHERE, NULL, "no answer within %g s", seconds);
+    }
+    json_t *j = json_loadb(text, n, 0, NULL);
+    const char *slug = json_string_value(json_object_get(j, "slug")),
+               *why = json_string_value(json_object_get(j, "why")),
+               *id = json_string_value(json_object_get(j, "identity"));
+    bool sound = attempt_read(json_object_get(j, "attempt"), t);
+    Slug code = S_INTERNAL;
+    Err err = OK;
+    if (identity) snprintf(identity, cap, "%s", id ? id : "");
+    if (slug && slug_find(slug, &code))
+        err = diag(cx, code, NOWHERE, NULL, "%s", why ? why : "");
+    else if (slug || !sound)
+        err = garbage(cx, w);
+    json_decref(j);
+    return err;
+}
+
+static Err start(Cx *cx, Worker *w) {
+    int fd[2];
+    char why[128], identity[512] = "";
+    int err = pair(fd);
+    if (!err) {
+        err = spawn(w->path, fd[1], &w->pid);
+        close(fd[1]);
+        if (err) close(fd[0]);
+    }
+    if (err)
+        return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "%s cannot be started: %s", w->path,
+                    os_error(err, why, sizeof why));
+    w->fd = fd[0];
+    const RtOptions *o = dev_options(w->o.dev);
+    json_t *j = json_pack("{s:s,s:s,s:s*,s:s*,s:s,s:i,s:I,s:i,s:I,s:o}", "op", "open", "device", dev_name(w->o.dev),
+                          "cache_dir", o->cache_dir, "cc", o->cc, "isa", isa_text(dev_caps(w->o.dev)->isa), "threads",
+                          o->threads, "cache_bytes", (json_int_t)o->cache_bytes, "build_timeout_ms",
+                          o->build_timeout_ms, "seed", (json_int_t)w->o.seed, "problem", problem_json(cx->a, w->o.pb));
+    Attempt t;
+    Err e = exchange(cx, w, j, OPEN_SECONDS, &t, identity, sizeof identity);
+    if (!e && !str_eq(identity, dev_identity(w->o.dev)))
+        e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker sees another device: %s", identity);
+    if (e) stop(w);
+    return e;
+}
+
+Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
+    const Alloc al = o->al ? *o->al : alloc_libc;
+    *out = NULL;
+    Worker *w = al.get(al.user, sizeof *w);
+    if (!w) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a worker");
+    *w = (Worker){.o = *o, .al = al, .fd = -1};
+    snprintf(w->path, sizeof w->path, "%s", o->path);
+    if (w->o.max_seconds <= 0) w->o.max_seconds = TRY_SECONDS;
+    *out = w; /* the caller's from here on: memory may run out */
+    Err err = start(cx, w);
+    if (!err) return OK;
+    worker_free(w);
+    *out = NULL;
+    return err;
+}
+
+void worker_free(Worker *w) {
+    if (!w) return;
+    stop(w);
+    Alloc al = w->al;
+    al.put(al.user, w);
+}
+
+static const char *plan_text(Cx *cx, const Plan *plan) {
+    Buf b = buf_new(cx->a);
+    plan_print(plan, &b);
+    return b.s;
+}
+
+Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, bool *lost) {
+    Attempt t;
+    char sha[65];
+    memcpy(sha, out->unit_sha, sizeof sha); /* of the source as it was made here */
+    *lost = false;
+    if (!w->pid) {
+        Err err = start(cx, w);
+        *lost = err != OK;
+        if (err) return err;
+    }
+    json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", plan_text(cx, plan), "ask", ask_json(q));
+    Err err = exchange(cx, w, j, w->o.max_seconds, &t, NULL, 0);
+    if (!err && (!str_eq(sha, t.unit_sha) || !t.times.n || !t.verdict.ok)) err = garbage(cx, w);
+    if (w->pid) *out = t;
+    memcpy(out->unit_sha, sha, sizeof sha);
+    /* What gives wrong results or cannot be launched may have written anywhere: the next one gets a clean process. */
+    if (err == ERR_WRONG || err == ERR_LAUNCH || err == ERR_MEMORY) stop(w);
+    return err;
+}
+
+Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {
+    Err err = w->pid ? OK : start(cx, w);
+    if (err) return err;
+    return exchange(cx, w, json_pack("{s:s,s:i,s:s}", "op", "load", "slot", slot, "plan", plan_text(cx, plan)),
+                    w->o.max_seconds, out, NULL, 0);
+}
+
+Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out) {
+    Attempt t;
+    if (!w->pid) return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker is gone, and what it had built");
+    Err err = exchange(cx, w, json_pack("{s:s,s:i,s:o}", "op", "time", "slot", slot, "ask", ask_json(q)),
+                       w->o.max_seconds, &t, NULL, 0);
+    if (!err && !t.times.n) err = garbage(cx, w);
+    if (!err) *out = t.times;
+    return err;
+}
