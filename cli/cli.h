@@ -28,7 +28,19 @@ typedef enum Rc {
 } Rc;
 
 /* ---- options: options.c has the one table ---- */
-enum { CMD_RUN, CMD_PLAN, CMD_EMIT, CMD_TUNE, CMD_TRIALS, CMD_WISDOM, CMD_DEVICES, CMD_EXPLAIN, CMD_CHECK, CMD_HELP, CMD_COUNT };
+enum {
+    CMD_RUN,
+    CMD_PLAN,
+    CMD_EMIT,
+    CMD_TUNE,
+    CMD_TRIALS,
+    CMD_WISDOM,
+    CMD_DEVICES,
+    CMD_EXPLAIN,
+    CMD_CHECK,
+    CMD_HELP,
+    CMD_COUNT
+};
 
 typedef struct List {
     const char **item;

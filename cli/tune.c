@@ -54,8 +54,9 @@ static void print(Cli *c, const rowfold_stats *s, const Json *candidates, const 
            rowfold_device_name(c->device));
     printf("device      %s\n", rowfold_device_identity(c->device));
     if (progress_stopped()) printf("interrupted; this is the best so far\n");
-    printf("candidates  %lld: %lld tried, %lld refused, %lld failed, in %s\n", (long long)s->candidates,
-           (long long)s->timed, (long long)s->refused, (long long)s->failed, seconds_text(c, s->search_s));
+    const char *resumed = s->resumed ? cli_text(c, " (%lld of them before)", (long long)s->resumed) : "";
+    printf("candidates  %lld: %lld tried%s, %lld refused, %lld failed, in %s\n", (long long)s->candidates,
+           (long long)s->timed, resumed, (long long)s->refused, (long long)s->failed, seconds_text(c, s->search_s));
     printf("plan        %s\n", rowfold_kernel_text(c->kernel, ROWFOLD_PLAN));
     if (s->time_s > 0) {
         printf("time        %s (median; min %s, max %s)\n", seconds_text(c, s->time_s), seconds_text(c, s->time_min_s),
@@ -76,6 +77,8 @@ static Rc print_json(Cli *c, const rowfold_stats *s, const Json *candidates, con
     json_bool(&t, "interrupted", progress_stopped());
     json_int(&t, "candidates", s->candidates);
     json_int(&t, "timed", s->timed);
+    json_int(&t, "resumed", s->resumed);
+    json_int(&t, "recorded", s->recorded);
     json_int(&t, "refused", s->refused);
     json_int(&t, "failed", s->failed);
     refusals_json(c, candidates, &t);

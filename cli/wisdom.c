@@ -14,7 +14,8 @@ static const char *as_array(Cli *c, const char *lines) {
     char *s = cli_get(c, n + 3), *end = s;
     *end++ = '[';
     for (size_t i = 0; i < n; i++) *end++ = (char)(lines[i] == '\n' && i + 1 < n ? ',' : lines[i]);
-    strcpy(end, "]");
+    *end++ = ']';
+    *end = 0;
     return s;
 }
 
@@ -42,7 +43,7 @@ static void entries_print(Cli *c, const Json *list) {
 }
 
 static Rc show(Cli *c) {
-    const char *array;
+    const char *array = NULL;
     Rc rc = wise(c, filter_words(c, 1), &array);
     if (rc) return rc;
     const Json *list = json_read(c, array);
@@ -62,7 +63,7 @@ static Rc show(Cli *c) {
 
 /* The chosen plan of each problem with its evidence, then everything it was chosen from. */
 static Rc why(Cli *c) {
-    const char *array, *filter = filter_words(c, 1);
+    const char *array = NULL, *filter = filter_words(c, 1);
     char *trials = NULL;
     if (c->o.words.n < 2) return fail(c, F_WORDS, "rowfold wisdom why KERNEL [shape=AXES ...]", "a problem is missing");
     Rc rc = wise(c, filter, &array);

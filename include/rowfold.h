@@ -1,14 +1,16 @@
-/* rowfold: fused row kernels, written as a few lines of row arithmetic, planned, compiled, checked and tuned for the device at hand.
+/* rowfold: fused row kernels, written as a few lines of row arithmetic, planned, compiled, checked and tuned for the
+ * device at hand.
  *
- * Habits: opaque handles; every function that can fail returns a rowfold_status and gives its result through an out pointer (untouched on
- * failure); option structs start with their own size and are filled by an init function; nothing prints, exits or aborts; no state is shared
- * between contexts.
+ * Habits: opaque handles; every function that can fail returns a rowfold_status and gives its result through an out
+ * pointer (untouched on failure); option structs start with their own size and are filled by an init function; nothing
+ * prints, exits or aborts; no state is shared between contexts.
  *
- * Threads: one thread at a time per context, for every function that takes one, unless its comment says "any thread". Kernels and bound
- * launches are immutable once made. Handles must be freed before their context.
+ * Threads: one thread at a time per context, for every function that takes one, unless its comment says "any thread".
+ * Kernels and bound launches are immutable once made. Handles must be freed before their context.
  *
- * Strings returned by rowfold live as long as the handle they were asked of, unless their comment says otherwise. Strings given to rowfold
- * are copied. All text is UTF-8 and may be any bytes: nothing in a program, plan or shape can make rowfold crash.
+ * Strings returned by rowfold live as long as the handle they were asked of, unless their comment says otherwise.
+ * Strings given to rowfold are copied. All text is UTF-8 and may be any bytes: nothing in a program, plan or shape can
+ * make rowfold crash.
  */
 #ifndef ROWFOLD_H
 #define ROWFOLD_H
@@ -53,14 +55,14 @@ ROWFOLD_API const char *rowfold_status_name(rowfold_status s); /* any thread; ne
 /* What went wrong last in a context. */
 typedef struct rowfold_error {
     rowfold_status status;
-    const char *slug;    /* "plan.stripe_exceeded"; "" when there was no error */
-    const char *message; /* one line with the offending value */
+    const char *slug;     /* "plan.stripe_exceeded"; "" when there was no error */
+    const char *message;  /* one line with the offending value */
     const char *accepted; /* what would have been accepted, or "" */
-    const char *hint;    /* a way out */
-    const char *file;    /* of a program's text, or "" */
-    int line, column;    /* from 1; 0 without a place */
-    const char *text;    /* every diagnostic of the call, rendered with source lines and carets */
-    const char *json;    /* the same as a JSON array */
+    const char *hint;     /* a way out */
+    const char *file;     /* of a program's text, or "" */
+    int line, column;     /* from 1; 0 without a place */
+    const char *text;     /* every diagnostic of the call, rendered with source lines and carets */
+    const char *json;     /* the same as a JSON array */
 } rowfold_error;
 
 /* ---- context ---- */
@@ -74,11 +76,13 @@ typedef struct rowfold_options {
     /* log lines; NULL: silent. level 0 error, 1 warning, 2 note */
     void (*log)(void *user, int level, const char *line);
     void *log_user;
-    const char *cache_dir; /* compiled kernels; NULL: $ROWFOLD_CACHE, $XDG_CACHE_HOME/rowfold or ~/.cache/rowfold; "": none */
-    const char *compiler;  /* of host kernels; NULL: $ROWFOLD_CC, else cc, gcc, clang */
-    const char *isa;       /* of host kernels: "avx512", "avx2", "neon", "portable"; NULL: best this processor has */
-    int threads;           /* of host kernels; 0: as many as this process may use */
-    /* the host program's own threads instead of rowfold's pool: runs task(arg, i) for i in 0 .. n-1 and returns when all are done */
+    const char
+        *cache_dir; /* compiled kernels; NULL: $ROWFOLD_CACHE, $XDG_CACHE_HOME/rowfold or ~/.cache/rowfold; "": none */
+    const char *compiler; /* of host kernels; NULL: $ROWFOLD_CC, else cc, gcc, clang */
+    const char *isa;      /* of host kernels: "avx512", "avx2", "neon", "portable"; NULL: best this processor has */
+    int threads;          /* of host kernels; 0: as many as this process may use */
+    /* the host program's own threads instead of rowfold's pool: runs task(arg, i) for i in 0 .. n-1 and returns when
+     * all are done */
     void (*parallel_for)(void *user, int n, void (*task)(void *arg, int i), void *arg);
     void *parallel_user;
 } rowfold_options;
@@ -88,7 +92,8 @@ ROWFOLD_API rowfold_status rowfold_context_new(const rowfold_options *o, rowfold
 ROWFOLD_API void rowfold_context_free(rowfold_context *ctx); /* NULL is fine */
 /* The last failure of a call on this context; valid until the next call on it. */
 ROWFOLD_API const rowfold_error *rowfold_last_error(rowfold_context *ctx);
-/* Any thread. What a slug means and what to do; NULL for an unknown one. rowfold_slug(i) lists them all, NULL after the last. */
+/* Any thread. What a slug means and what to do; NULL for an unknown one. rowfold_slug(i) lists them all, NULL after the
+ * last. */
 ROWFOLD_API const char *rowfold_explain(const char *slug);
 ROWFOLD_API const char *rowfold_slug(int i);
 
@@ -96,27 +101,37 @@ ROWFOLD_API const char *rowfold_slug(int i);
 typedef struct rowfold_device rowfold_device; /* owned by the context */
 ROWFOLD_API int rowfold_device_count(rowfold_context *ctx);
 ROWFOLD_API rowfold_device *rowfold_device_at(rowfold_context *ctx, int i); /* NULL when out of range */
-/* "best", "host", "cuda:0" ... or "preset:NAME" (h200, m1max, avx512 ...): a machine that is not here, for planning and emitting only. */
+/* "best", "host", "cuda:0" ... or "preset:NAME" (h200, m1max, avx512 ...): a machine that is not here, for planning and
+ * emitting only. */
 ROWFOLD_API rowfold_status rowfold_device_find(rowfold_context *ctx, const char *name, rowfold_device **out);
 ROWFOLD_API const char *rowfold_device_name(const rowfold_device *d);
-ROWFOLD_API const char *rowfold_device_identity(const rowfold_device *d); /* model, driver, compiler, features: what results are valid for */
-ROWFOLD_API const char *rowfold_device_caps(const rowfold_device *d);     /* key=value, one line */
-ROWFOLD_API const char *rowfold_preset(int i);                            /* any thread; names of the presets, NULL after the last */
+ROWFOLD_API const char *
+rowfold_device_identity(const rowfold_device *d); /* model, driver, compiler, features: what results are valid for */
+ROWFOLD_API const char *rowfold_device_caps(const rowfold_device *d); /* key=value, one line */
+ROWFOLD_API const char *rowfold_preset(int i); /* any thread; names of the presets, NULL after the last */
 
 /* ---- programs ---- */
 typedef struct rowfold_source rowfold_source;   /* a parsed file of kernels */
 typedef struct rowfold_program rowfold_program; /* one kernel of it with its types bound */
 /* name: shown in errors. */
-ROWFOLD_API rowfold_status rowfold_source_parse(rowfold_context *ctx, const char *name, const char *text, size_t bytes, rowfold_source **out);
+ROWFOLD_API rowfold_status rowfold_source_parse(rowfold_context *ctx, const char *name, const char *text, size_t bytes,
+                                                rowfold_source **out);
 ROWFOLD_API void rowfold_source_free(rowfold_source *s);
 ROWFOLD_API int rowfold_source_count(const rowfold_source *s);
 ROWFOLD_API const char *rowfold_source_kernel(const rowfold_source *s, int i);
-/* kernel NULL: the first one. types: "T=bf16,S=f32", or "bf16" for every type variable. constants: "k=3,scale=0.5" or NULL. */
-ROWFOLD_API rowfold_status rowfold_program_new(rowfold_context *ctx, const rowfold_source *s, const char *kernel, const char *types, const char *constants,
-                                               rowfold_program **out);
+/* kernel NULL: the first one. types: "T=bf16,S=f32", or "bf16" for every type variable. constants: "k=3,scale=0.5" or
+ * NULL. */
+ROWFOLD_API rowfold_status rowfold_program_new(rowfold_context *ctx, const rowfold_source *s, const char *kernel,
+                                               const char *types, const char *constants, rowfold_program **out);
 ROWFOLD_API void rowfold_program_free(rowfold_program *p);
 
-typedef enum rowfold_direction { ROWFOLD_IN, ROWFOLD_OUT, ROWFOLD_INOUT, ROWFOLD_SCALAR, ROWFOLD_CONST } rowfold_direction;
+typedef enum rowfold_direction {
+    ROWFOLD_IN,
+    ROWFOLD_OUT,
+    ROWFOLD_INOUT,
+    ROWFOLD_SCALAR,
+    ROWFOLD_CONST
+} rowfold_direction;
 enum { ROWFOLD_MAX_RANK = 8 };
 typedef struct rowfold_param {
     const char *name, *type; /* "x", "bf16" */
@@ -133,10 +148,11 @@ ROWFOLD_API const char *rowfold_program_text(const rowfold_program *p); /* the e
 
 /* ---- compiling ---- */
 typedef enum rowfold_effort {
-    ROWFOLD_ESTIMATE = 0,  /* the cost policy chooses, nothing is run to choose; works for presets */
-    ROWFOLD_MEASURE = 1,   /* the policy ranks, the best of the ranking are compiled, checked and timed */
+    ROWFOLD_ESTIMATE = 0,   /* the cost policy chooses, nothing is run to choose; works for presets */
+    ROWFOLD_MEASURE = 1,    /* the policy ranks, the best of the ranking are compiled, checked and timed */
     ROWFOLD_EXHAUSTIVE = 2, /* every legal plan of the space is compiled, checked and timed */
-    ROWFOLD_RECALL = 3      /* the best plan remembered in `store` for this problem, else for a shape near it, else an estimate; the receipt says which */
+    ROWFOLD_RECALL = 3      /* the best plan remembered in `store` for this problem, else for a shape near it, else an
+                               estimate; the receipt says which */
 } rowfold_effort;
 
 typedef struct rowfold_progress {
@@ -144,13 +160,14 @@ typedef struct rowfold_progress {
     int64_t refused, failed; /* not legal; built or ran wrong */
     double best_s;           /* fastest so far, seconds a call; 0: none yet */
     double elapsed_s;
-    const char *best_plan;   /* or "" */
+    const char *best_plan; /* or "" */
 } rowfold_progress;
 
 typedef struct rowfold_compile_options {
     size_t struct_size;
     rowfold_device *device; /* NULL: best */
-    const char *shape;      /* "rows=1024,n=4096": every element axis; row axes are needed to tune, else they may be left out */
+    const char
+        *shape; /* "rows=1024,n=4096": every element axis; row axes are needed to tune, else they may be left out */
     rowfold_effort effort;
     const char *pin;        /* "W=256,hold.x=register": exact requests, refused where they cannot be met */
     const char *open;       /* "W=32:1024,hold.x": dimensions to search beyond the default space */
@@ -165,18 +182,28 @@ typedef struct rowfold_compile_options {
     /* called between candidates, from the compiling thread; return non-zero to stop with the best so far */
     int (*progress)(void *user, const rowfold_progress *p);
     void *progress_user;
-    /* What is remembered between runs. NULL or "": nothing is read and no file is touched. "default": $ROWFOLD_STORE, else
-     * $XDG_DATA_HOME/rowfold/trials.db, else ~/.local/share/rowfold/trials.db; anything else is the path of the file. MEASURE and EXHAUSTIVE add every
-     * trial as it ends, RECALL reads. Trouble with the file (the log and the receipt tell) never costs the result of a search. */
+    /* What is remembered between runs. NULL or "": nothing is read and no file is touched. "default": $ROWFOLD_STORE,
+     * else $XDG_DATA_HOME/rowfold/trials.db, else ~/.local/share/rowfold/trials.db; anything else is the path of the
+     * file. MEASURE and EXHAUSTIVE add every trial as it ends, RECALL reads. Trouble with the file (the log and the
+     * receipt tell) never costs the result of a search. */
     const char *store;
-    int resume; /* 1: trials that the store has of this very problem, plan, seed and source are not run again; needs a store that can be opened */
+    int resume; /* 1: trials that the store has of this very problem, plan, seed and source are not run again; needs a
+                   store that can be opened */
+    /* Candidates of a search on the host are tried in a process of their own, the program rowfold-worker, so that one
+     * which crashes, hangs or scribbles over memory costs only itself. NULL: $ROWFOLD_WORKER, else beside the running
+     * program, else where it was installed; where it is not found they are tried in this process, and the log says so.
+     * "": always in this process. */
+    const char *worker;
+    double max_trial_seconds; /* a candidate that takes longer is left out; 0: 120. In this process only compiling is
+                                 limited */
 } rowfold_compile_options;
 ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
 
 typedef struct rowfold_kernel rowfold_kernel;
-/* Plans, and on a device that is here builds; MEASURE and EXHAUSTIVE also check every output of every candidate before it is timed. The kernel's
- * element extents are fixed; its rows are given at launch. */
-ROWFOLD_API rowfold_status rowfold_compile(rowfold_context *ctx, const rowfold_program *p, const rowfold_compile_options *o, rowfold_kernel **out);
+/* Plans, and on a device that is here builds; MEASURE and EXHAUSTIVE also check every output of every candidate before
+ * it is timed. The kernel's element extents are fixed; its rows are given at launch. */
+ROWFOLD_API rowfold_status rowfold_compile(rowfold_context *ctx, const rowfold_program *p,
+                                           const rowfold_compile_options *o, rowfold_kernel **out);
 ROWFOLD_API void rowfold_kernel_free(rowfold_kernel *k);
 
 typedef enum rowfold_query {
@@ -196,23 +223,27 @@ typedef struct rowfold_stats {
     size_t struct_size;
     int64_t candidates, refused, failed, timed;
     double time_s, time_min_s, time_max_s; /* median and range of the winner, compiled afresh; 0 when not measured */
-    double bytes;                          /* least traffic of one call: each input read once, each output written once */
-    double copy_s;                         /* fastest copy of as many bytes, same run */
+    double bytes;  /* least traffic of one call: each input read once, each output written once */
+    double copy_s; /* fastest copy of as many bytes, same run */
     double compile_s, search_s;
-    double worst_error;                    /* largest error as a share of its bound */
+    double worst_error;        /* largest error as a share of its bound */
+    int64_t resumed, recorded; /* trials taken from the store, and added to it */
 } rowfold_stats;
 ROWFOLD_API rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out);
 
 /* ---- launching ---- */
-/* One argument for each parameter, in order. Tensors: memory the device can reach, extents of all dimensions, strides in elements (all zero: dense,
- * last dimension fastest). Scalars: value (integers are converted exactly up to 2^53). Constants: ignored. */
+/* One argument for each parameter, in order. Tensors: memory the device can reach, extents of all dimensions, strides
+ * in elements (all zero: dense, last dimension fastest, unless strides_given). Scalars: value (integers are converted
+ * exactly up to 2^53). Constants: ignored. */
 typedef struct rowfold_arg {
     void *data;
     int64_t extent[ROWFOLD_MAX_RANK];
     int64_t stride[ROWFOLD_MAX_RANK];
     double value;
+    int strides_given; /* 1: zeros are meant: one element (or row) seen everywhere, as frameworks expand tensors */
 } rowfold_arg;
-/* Checks the arguments (extents, strides, alignment, overlap of outputs with anything) and runs. Any thread. Synchronous on hosts. */
+/* Checks the arguments (extents, strides, alignment, overlap of outputs with anything) and runs. Any thread.
+ * Synchronous on hosts. */
 ROWFOLD_API rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int count);
 /* Checked once, run many times: rowfold_run costs under a microsecond besides the kernel. Any thread. */
 typedef struct rowfold_bound rowfold_bound;
@@ -222,37 +253,46 @@ ROWFOLD_API void rowfold_bound_free(rowfold_bound *b);
 
 /* Memory on a device, for programs that have no allocator of their own for it. On hosts it is ordinary memory. */
 typedef struct rowfold_memory rowfold_memory;
-ROWFOLD_API rowfold_status rowfold_memory_new(rowfold_context *ctx, rowfold_device *d, size_t bytes, rowfold_memory **out); /* aligned to 256 bytes */
+ROWFOLD_API rowfold_status rowfold_memory_new(rowfold_context *ctx, rowfold_device *d, size_t bytes,
+                                              rowfold_memory **out); /* aligned to 256 bytes */
 ROWFOLD_API void rowfold_memory_free(rowfold_memory *m);
 ROWFOLD_API void *rowfold_memory_data(const rowfold_memory *m); /* the device's address, for rowfold_arg.data */
 /* Copies between the caller's memory and bytes [at, at + n) of the device's; done when they return. */
 ROWFOLD_API rowfold_status rowfold_memory_write(rowfold_memory *m, size_t at, const void *from, size_t n);
 ROWFOLD_API rowfold_status rowfold_memory_read(const rowfold_memory *m, size_t at, void *to, size_t n);
 
-/* Fills memory with seeded test input: "uniform", "normal", "wide", "cancel", "ties", "special". Any thread. bound: integers
- * are indexes of so many elements, now and then up to 2 outside of them; 0: any integers. */
-ROWFOLD_API rowfold_status rowfold_fill(const char *kind, const char *type, void *data, int64_t count, uint64_t seed, int64_t bound);
-/* Evaluates the program in FP64 on the inputs and compares the outputs, all in memory of this process, whatever the kernel's device. inputs: the arguments as they were before the call (inout tensors may lie in
- * other memory there); NULL: the same as outputs. *json (freed with rowfold_free) gets the verdict; status ROWFOLD_WRONG when an output is outside its
- * bound. */
-ROWFOLD_API rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, const rowfold_arg *inputs, const rowfold_arg *outputs, int count,
-                                         char **json);
+/* Fills memory with seeded test input: "uniform", "normal", "wide", "cancel", "ties", "special". Any thread. bound:
+ * integers are indexes of so many elements, now and then up to 2 outside of them; 0: any integers. */
+ROWFOLD_API rowfold_status rowfold_fill(const char *kind, const char *type, void *data, int64_t count, uint64_t seed,
+                                        int64_t bound);
+/* Evaluates the program in FP64 on the inputs and compares the outputs, all in memory of this process, whatever the
+ * kernel's device. inputs: the arguments as they were before the call (inout tensors may lie in other memory there);
+ * NULL: the same as outputs. *json (freed with rowfold_free) gets the verdict; status ROWFOLD_WRONG when an output is
+ * outside its bound. */
+ROWFOLD_API rowfold_status rowfold_check(rowfold_context *ctx, const rowfold_kernel *k, const rowfold_arg *inputs,
+                                         const rowfold_arg *outputs, int count, char **json);
 ROWFOLD_API void rowfold_free(rowfold_context *ctx, void *p);
 
 /* ---- what is remembered ---- */
-/* store: as in rowfold_compile_options, but NULL and "" mean "default" here. filter: which problems, items between blanks that must all hold:
- * kernel=NAME, problem=SHA and program=SHA (or their beginnings), shape=AXES, device=PART of the identity, rowfold=VERSION, origin=trial or import; a bare
- * word is a kernel or the beginning of a problem's SHA; NULL or "": all. Texts are freed with rowfold_free. Processes may share a store. */
+/* store: as in rowfold_compile_options, but NULL and "" mean "default" here. filter: which problems, items between
+ * blanks that must all hold: kernel=NAME, problem=SHA and program=SHA (or their beginnings), shape=AXES, device=PART of
+ * the identity, rowfold=VERSION, origin=trial or import; a bare word is a kernel or the beginning of a problem's SHA;
+ * NULL or "": all. Texts are freed with rowfold_free. Processes may share a store. */
 /* JSON array of trials, youngest first, at most `limit` (0: all). Trials are never rewritten. */
-ROWFOLD_API rowfold_status rowfold_trials(rowfold_context *ctx, const char *store, const char *filter, int64_t limit, char **json);
+ROWFOLD_API rowfold_status rowfold_trials(rowfold_context *ctx, const char *store, const char *filter, int64_t limit,
+                                          char **json);
 /* The best accepted plan of each problem with its evidence: a JSON object a line, sorted, the same bytes each time. */
-ROWFOLD_API rowfold_status rowfold_wisdom_export(rowfold_context *ctx, const char *store, const char *filter, char **text);
-/* Text from anywhere: each entry is recomputed and planned anew, and refused where it does not hold. Entries for other devices or versions of rowfold
- * are kept, but never chosen here, and own measurements go before imported ones. *report (may be NULL): JSON, what was taken, known, foreign, refused and
- * why. */
-ROWFOLD_API rowfold_status rowfold_wisdom_import(rowfold_context *ctx, const char *store, const char *text, size_t bytes, char **report);
-/* Imported entries go; trials stay, but are no evidence any more. *problems (may be NULL): how many have no wisdom now. */
-ROWFOLD_API rowfold_status rowfold_wisdom_forget(rowfold_context *ctx, const char *store, const char *filter, int64_t *problems);
+ROWFOLD_API rowfold_status rowfold_wisdom_export(rowfold_context *ctx, const char *store, const char *filter,
+                                                 char **text);
+/* Text from anywhere: each entry is recomputed and planned anew, and refused where it does not hold. Entries for other
+ * devices or versions of rowfold are kept, but never chosen here, and own measurements go before imported ones. *report
+ * (may be NULL): JSON, what was taken, known, foreign, refused and why. */
+ROWFOLD_API rowfold_status rowfold_wisdom_import(rowfold_context *ctx, const char *store, const char *text,
+                                                 size_t bytes, char **report);
+/* Imported entries go; trials stay, but are no evidence any more. *problems (may be NULL): how many have no wisdom now.
+ */
+ROWFOLD_API rowfold_status rowfold_wisdom_forget(rowfold_context *ctx, const char *store, const char *filter,
+                                                 int64_t *problems);
 /* Where a store lies; the file need not be there. */
 ROWFOLD_API rowfold_status rowfold_store_path(rowfold_context *ctx, const char *store, char **path);
 

@@ -121,11 +121,13 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
                  .alias = o->assume_alias != 0,
                  .summed_budget = o->summed_budget != 0,
                  .resume = o->resume != 0,
+                 .worker = o->worker ? arena_printf(cx->a, "%s", o->worker) : NULL,
+                 .max_trial_seconds = o->max_trial_seconds,
                  .al = &k->ctx->al};
     if ((unsigned)o->effort > ROWFOLD_RECALL)
         return diag(cx, S_ARG, NOWHERE, "0 estimate, 1 measure, 2 exhaustive, 3 recall", "effort is %d",
                     (int)o->effort);
-    if (o->max_candidates < 0 || o->max_seconds < 0 || o->threads < 0)
+    if (o->max_candidates < 0 || o->max_seconds < 0 || o->max_trial_seconds < 0 || o->threads < 0)
         return diag(cx, S_ARG, NOWHERE, "0 or more", "a budget or the thread count is negative");
     if (o->resume && (!o->store || !*o->store))
         return diag(cx, S_ARG, NOWHERE, "a store", "there is nothing to resume from");
@@ -211,7 +213,9 @@ rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out)
                        .copy_s = m->copy_ns / 1e9,
                        .compile_s = f ? (double)f->compile_ns / 1e9 : 0,
                        .search_s = m->search.seconds,
-                       .worst_error = m->verdict.worst};
+                       .worst_error = m->verdict.worst,
+                       .resumed = m->search.nresumed,
+                       .recorded = m->search.nrecorded};
     memcpy(out, &s, out->struct_size);
     return ROWFOLD_OK;
 }

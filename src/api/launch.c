@@ -13,7 +13,7 @@ typedef struct Span { /* bytes a tensor may touch */
 static bool dense_wanted(const rowfold_arg *a, int rank) {
     for (int d = 0; d < rank; d++)
         if (a->stride[d]) return false;
-    return true;
+    return !a->strides_given;
 }
 
 /* The stride a dimension must have where it was fixed when compiling; -1: any. (As lowering decides it.) */

@@ -114,10 +114,11 @@ rowfold_status rowfold_store_path(rowfold_context *ctx, const char *store, char 
         arena_free(a);
         return call_memory(ctx);
     }
-    const char *at = NULL;
+    const char *at = "";
     rowfold_status s = call_end(&c, store_place(&c.cx, store, &at));
-    char *copy = s == ROWFOLD_OK ? ctx->al.get(ctx->al.user, strlen(at) + 1) : NULL;
-    if (copy) strcpy(copy, at);
+    size_t n = strlen(at) + 1;
+    char *copy = s == ROWFOLD_OK ? ctx->al.get(ctx->al.user, n) : NULL;
+    if (copy) memcpy(copy, at, n);
     arena_free(a);
     if (s != ROWFOLD_OK) return s;
     return copy ? (*path = copy, ROWFOLD_OK) : call_memory(ctx);

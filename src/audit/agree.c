@@ -1,23 +1,39 @@
-/* Unit and kern agree: the text of a host unit is read again, token by token. Tensors are reached through the prelude's functions
- * only, and what those calls move, times the loops around them, is what the kern says, parameter by parameter. */
+/* Unit and kern agree: the text of a host unit is read again, token by token. Tensors are reached through the prelude's
+ * functions only, and what those calls move, times the loops around them, is what the kern says, parameter by
+ * parameter. */
 #include "walk.h"
 
 #include <string.h>
 
 enum { DEPTH = 128 };
 
-typedef enum Call { CALL_NONE, CALL_LD, CALL_LDN, CALL_LDG, CALL_LDS, CALL_GAT, CALL_ST, CALL_STX, CALL_STN, CALL_STG, CALL_STS, CALL_SCT, CALL_AHEAD } Call;
+typedef enum Call {
+    CALL_NONE,
+    CALL_LD,
+    CALL_LDN,
+    CALL_LDG,
+    CALL_LDS,
+    CALL_GAT,
+    CALL_ST,
+    CALL_STX,
+    CALL_STN,
+    CALL_STG,
+    CALL_STS,
+    CALL_SCT,
+    CALL_AHEAD
+} Call;
 static const struct {
     const char *head;
     Call call;
-} calls[] = {{"ld_", CALL_LD},   {"ldn_", CALL_LDN}, {"ldg_", CALL_LDG}, {"lds_", CALL_LDS}, {"gat_", CALL_GAT}, {"st_", CALL_ST},
-             {"stx_", CALL_STX}, {"stn_", CALL_STN}, {"stg_", CALL_STG}, {"sts_", CALL_STS}, {"sct_", CALL_SCT}, {"__builtin_prefetch", CALL_AHEAD}};
+} calls[] = {{"ld_", CALL_LD},   {"ldn_", CALL_LDN}, {"ldg_", CALL_LDG}, {"lds_", CALL_LDS},
+             {"gat_", CALL_GAT}, {"st_", CALL_ST},   {"stx_", CALL_STX}, {"stn_", CALL_STN},
+             {"stg_", CALL_STG}, {"sts_", CALL_STS}, {"sct_", CALL_SCT}, {"__builtin_prefetch", CALL_AHEAD}};
 
 typedef struct Frame { /* an open brace or parenthesis */
     char open;
     Call call;
-    int param;      /* that the call reaches; -1: none */
-    int64_t rounds; /* of the loops around */
+    int param;        /* that the call reaches; -1: none */
+    int64_t rounds;   /* of the loops around */
     const char *last; /* its last argument so far */
 } Frame;
 
@@ -82,17 +98,26 @@ static int64_t rounds_here(const Scan *q) {
 static Err call_done(Scan *q, const Frame *f) {
     if (f->param < 0) return OK;
     Moved *m = &q->moved[f->param];
-    int64_t full = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup, part = f->last ? number_at(f->last) : -1;
-    bool counted = f->call == CALL_LDN || f->call == CALL_LDG || f->call == CALL_STN || f->call == CALL_STG || f->call == CALL_SCT;
-    if (counted && (part < 1 || part > full)) DISAGREE(S_AUDIT_TEXT, "%lld elements of %s at once", (long long)part, q->k->prog->param[f->param].name);
+    int64_t full = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup,
+            part = f->last ? number_at(f->last) : -1;
+    bool counted =
+        f->call == CALL_LDN || f->call == CALL_LDG || f->call == CALL_STN || f->call == CALL_STG || f->call == CALL_SCT;
+    if (counted && (part < 1 || part > full))
+        DISAGREE(S_AUDIT_TEXT, "%lld elements of %s at once", (long long)part, q->k->prog->param[f->param].name);
     switch (f->call) {
     case CALL_LD: m->loaded += f->rounds * full; break;
     case CALL_LDN:
     case CALL_LDG: m->loaded += f->rounds * part; break;
     case CALL_LDS: m->scalar_loads += f->rounds; break;
     case CALL_GAT: m->gathered += f->rounds; break;
-    case CALL_ST: m->full += f->rounds; m->stored += f->rounds * full; break;
-    case CALL_STX: m->streamed += f->rounds; m->stored += f->rounds * full; break;
+    case CALL_ST:
+        m->full += f->rounds;
+        m->stored += f->rounds * full;
+        break;
+    case CALL_STX:
+        m->streamed += f->rounds;
+        m->stored += f->rounds * full;
+        break;
     case CALL_STN:
     case CALL_STG:
     case CALL_SCT: m->stored += f->rounds * part; break;
@@ -125,7 +150,9 @@ static Err word(Scan *q) {
     while (is_word(*q->at)) q->at++;
     size_t n = (size_t)(q->at - s);
     if (*s >= '0' && *s <= '9') { /* a number may go on with .5p-3f */
-        while (is_word(*q->at) || *q->at == '.' || ((*q->at == '-' || *q->at == '+') && (q->at[-1] == 'p' || q->at[-1] == 'e'))) q->at++;
+        while (is_word(*q->at) || *q->at == '.' ||
+               ((*q->at == '-' || *q->at == '+') && (q->at[-1] == 'p' || q->at[-1] == 'e')))
+            q->at++;
         return OK;
     }
     while (*before == ' ') before--;
@@ -160,7 +187,8 @@ static Err scan(Scan *q, const char *from) {
             if (c == '(' || c == '{') e = push(q, (Frame){c, CALL_NONE, -1, rounds_here(q), NULL});
             if (c == ',' && f && f->open == '(') f->last = q->at;
             if (c == ')' || c == '}') {
-                if (!f || f->open != (c == ')' ? '(' : '{')) DISAGREE(S_AUDIT_TEXT, "%c closes nothing in %s", c, q->unit->entry);
+                if (!f || f->open != (c == ')' ? '(' : '{'))
+                    DISAGREE(S_AUDIT_TEXT, "%c closes nothing in %s", c, q->unit->entry);
                 q->depth--;
                 e = call_done(q, f);
             }
@@ -175,7 +203,8 @@ static Err scan(Scan *q, const char *from) {
 
 /* Registers of L lanes with an element, over all chunks and pack positions. */
 static int64_t registers_of(const Kern *k, int64_t n) {
-    int64_t W = k->plan.W, V = k->plan.V, L = W < k->subgroup ? W : k->subgroup, whole = n / (W * V), left = n % (W * V);
+    int64_t W = k->plan.W, V = k->plan.V, L = W < k->subgroup ? W : k->subgroup, whole = n / (W * V),
+            left = n % (W * V);
     int64_t sum = whole * V * ceil_div(W, L);
     for (int64_t v = 0; v < V && v < left; v++) sum += ceil_div(ceil_div(left - v, V), L);
     return sum;
@@ -221,15 +250,21 @@ static Err compare(Scan *q) {
         const Moved *m = &q->moved[p], *w = &want[p];
         const char *name = q->k->prog->param[p].name;
         if (m->loaded != w->loaded || m->stored != w->stored || m->gathered != w->gathered)
-            DISAGREE(S_AUDIT_MOVED, "%s: %lld elements loaded, %lld stored and %lld registers gathered; the kern says %lld, %lld and %lld", name,
-                     (long long)m->loaded, (long long)m->stored, (long long)m->gathered, (long long)w->loaded, (long long)w->stored,
-                     (long long)w->gathered);
+            DISAGREE(
+                S_AUDIT_MOVED,
+                "%s: %lld elements loaded, %lld stored and %lld registers gathered; the kern says %lld, %lld and %lld",
+                name, (long long)m->loaded, (long long)m->stored, (long long)m->gathered, (long long)w->loaded,
+                (long long)w->stored, (long long)w->gathered);
         /* what is one a row may be loaded again in every step */
-        if (m->scalar_loads < w->scalar_loads || (m->scalar_loads && !w->scalar_loads) || m->scalar_stores != w->scalar_stores)
-            DISAGREE(S_AUDIT_MOVED, "%s: %lld single loads and %lld single stores; the kern says %lld and %lld", name, (long long)m->scalar_loads,
-                     (long long)m->scalar_stores, (long long)w->scalar_loads, (long long)w->scalar_stores);
+        if (m->scalar_loads < w->scalar_loads || (m->scalar_loads && !w->scalar_loads) ||
+            m->scalar_stores != w->scalar_stores)
+            DISAGREE(S_AUDIT_MOVED, "%s: %lld single loads and %lld single stores; the kern says %lld and %lld", name,
+                     (long long)m->scalar_loads, (long long)m->scalar_stores, (long long)w->scalar_loads,
+                     (long long)w->scalar_stores);
         if ((m->streamed && !w->streamed) || (m->full && !w->full))
-            DISAGREE(S_AUDIT_STREAM, "%s: %lld streaming and %lld plain stores of whole registers; the kern streams %lld elements and stores %lld",
+            DISAGREE(S_AUDIT_STREAM,
+                     "%s: %lld streaming and %lld plain stores of whole registers; the kern streams %lld elements and "
+                     "stores %lld",
                      name, (long long)m->streamed, (long long)m->full, (long long)w->streamed, (long long)w->full);
         if (m->streamed && !q->fence) DISAGREE(S_AUDIT_STREAM, "%s: no fence after streaming stores", name);
     }
@@ -242,7 +277,8 @@ Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
     *q = (Scan){.cx = cx, .k = k, .unit = unit};
     const char *name = arena_printf(cx->a, "rowfold_kernel_%s", k->name), *head = arena_printf(cx->a, "void %s(", name);
     const char *from = strstr(unit->text, unit->dialect == DIALECT_HOST ? head : name);
-    if (!str_eq(unit->entry, name) || !from) DISAGREE(S_AUDIT_ENTRY, "the entry is %s, the text has no such", unit->entry);
+    if (!str_eq(unit->entry, name) || !from)
+        DISAGREE(S_AUDIT_ENTRY, "the entry is %s, the text has no such", unit->entry);
     if (unit->dialect != DIALECT_HOST) return OK;
     if (strstr(from + 1, head)) DISAGREE(S_AUDIT_ENTRY, "%s comes twice", name);
     for (int p = 0; p < k->prog->nparams; p++)

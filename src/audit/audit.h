@@ -24,19 +24,19 @@ typedef struct AuditAccess {
 
 typedef struct AuditReport {
     int naccesses;
-    AuditAccess *access;          /* every global access, in order of the text */
-    int stripes;                  /* values that lanes keep */
-    int idle_stripes;             /* filled, but read in no sweep after that */
+    AuditAccess *access;           /* every global access, in order of the text */
+    int stripes;                   /* values that lanes keep */
+    int idle_stripes;              /* filled, but read in no sweep after that */
     int64_t live_slots, all_slots; /* of a lane, in f32 slots: most at once by live range, and all of them */
-    int64_t shared_bytes;         /* of a group */
-    int joins;                    /* instructions at which lanes meet */
+    int64_t shared_bytes;          /* of a group */
+    int joins;                     /* instructions at which lanes meet */
 } AuditReport;
 
-/* Audits a kern that has passed kern_verify. prog: the simplified program; s: its extents (rows may be -1); noalias, summed_budget and
- * strided as in Problem. OK, or the first finding. */
+/* Audits a kern that has passed kern_verify. prog: the simplified program; s: its extents (rows may be -1); noalias,
+ * summed_budget and strided as in Problem. OK, or the first finding. */
 Err audit_kern(Cx *cx, const Prog *prog, const Shape *s, const Caps *caps, bool noalias, bool summed_budget,
                uint32_t strided, const Kern *k, AuditReport *out);
-/* Does the source text do what the kern says? For host units every access of a tensor is found in the text and counted; units of other
- * dialects are asked for their entry only. */
+/* Does the source text do what the kern says? For host units every access of a tensor is found in the text and counted;
+ * units of other dialects are asked for their entry only. */
 Err audit_unit(Cx *cx, const Kern *k, const Unit *u);
 #endif

@@ -1,6 +1,6 @@
 /* Every access of global memory lies inside its tensor, and what is not guarded works on its own element. An address is
- * taken apart into one coordinate a dimension: a run-time stride carries that of its dimension, the dense strides of the last
- * dimensions share a sum. Each coordinate is the element's own, a constant, or what the guard bounds. */
+ * taken apart into one coordinate a dimension: a run-time stride carries that of its dimension, the dense strides of
+ * the last dimensions share a sum. Each coordinate is the element's own, a constant, or what the guard bounds. */
 #include "walk.h"
 
 enum { MAX_FACTS = 16, NO_SLOT = -1 };
@@ -28,8 +28,11 @@ static Fact *fact_of(Reach *r, const Form *x) {
     for (int i = 0; i < r->nfacts; i++)
         if (form_equal(&r->fact[i].x, x)) return &r->fact[i];
     if (r->nfacts == MAX_FACTS) return NULL;
-    r->fact[r->nfacts] = (Fact){*x, INT64_MIN, INT64_MAX, NO_SLOT};
-    return &r->fact[r->nfacts++];
+    Fact *f = &r->fact[r->nfacts++];
+    *f = (Fact){*x, INT64_MIN, INT64_MAX, NO_SLOT};
+    int64_t lo, hi;
+    if (form_range(r->u, x, &lo, &hi) && hi < INT64_MAX) f->lo = lo, f->hi = hi + 1;
+    return f;
 }
 
 static void compare(Reach *r, Op op, const Form *x, const Form *y) {
@@ -43,6 +46,7 @@ static void compare(Reach *r, Op op, const Form *x, const Form *y) {
     if (op == OP_GT && c < INT64_MAX) f->lo = i64_max(f->lo, c + 1);
     if (op == OP_LT) f->hi = i64_min(f->hi, c);
     if ((op == OP_LE || op == OP_EQ) && c < INT64_MAX) f->hi = i64_min(f->hi, c + 1);
+    r->never |= f->lo >= f->hi;
 }
 
 static void facts_of(Reach *r, int guard) {
@@ -113,30 +117,37 @@ static bool has_atom(const Form *x, const Form *of) {
     return false;
 }
 
-/* Takes coordinates of the dense dimensions d, d+1 ... out of x until nothing is left: own ones, guarded ones, or digits of
- * the constant. Each dimension gives one. */
-static bool take_dense(Reach *r, int param, int d, const Form *x) {
+/* The constant that is left is made of digits, one for each dimension that has no coordinate yet. */
+static bool digits(Reach *r, int param, uint32_t open, int64_t c) {
+    for (int d = 0; d < r->p->rank; d++) {
+        int64_t stride, n = r->u->s->n[r->p->axis[d]];
+        if (!(open >> d & 1) || !dense(r->u, param, d, &stride)) continue;
+        int64_t digit = c >= 0 && stride > 0 ? c / stride : -1;
+        if (digit < 0 || digit >= n) return false;
+        c -= digit * stride;
+        if (n > 1) *(digit == 0 && !in_scope(r, r->p->axis[d]) ? &r->first : &r->guard) = true;
+    }
+    return c == 0;
+}
+
+/* Takes coordinates of the dense dimensions d, d+1 ... out of x until nothing is left: own ones, guarded ones, or
+ * (open) none yet. Each dimension gives one. */
+static bool take_dense(Reach *r, int param, int d, uint32_t open, const Form *x) {
     Audit *u = r->u;
     int64_t stride;
     while (d < r->p->rank && !dense(u, param, d, &stride)) d++;
-    if (d == r->p->rank) return x->n == 0 && x->c == 0;
-    int axis = r->p->axis[d];
-    int64_t n = u->s->n[axis];
-    Form own = form_own(u, axis), left = *x;
-    if (own.n && has_atom(x, &own) && form_add(&left, &own, -stride) && take_dense(r, param, d + 1, &left)) return true;
+    if (d == r->p->rank) return x->n == 0 && digits(r, param, open, x->c);
+    Form own = form_own(u, r->p->axis[d]), left = *x;
+    if (own.n && has_atom(x, &own) && form_add(&left, &own, -stride) && take_dense(r, param, d + 1, open, &left))
+        return true;
     for (int i = 0; i < r->nfacts; i++) {
         const Fact *f = &r->fact[i];
         left = *x;
-        if (f->lo < 0 || f->hi > n || !has_atom(x, &f->x) || !form_add(&left, &f->x, -stride)) continue;
-        if (take_dense(r, param, d + 1, &left)) return r->guard = true;
+        if (f->lo < 0 || f->hi > u->s->n[r->p->axis[d]] || !has_atom(x, &f->x) || !form_add(&left, &f->x, -stride))
+            continue;
+        if (take_dense(r, param, d + 1, open, &left)) return r->guard = true;
     }
-    int64_t digit = x->c >= 0 && stride > 0 ? x->c / stride : -1;
-    if (digit < 0 || digit >= n) return false;
-    left = *x;
-    left.c -= digit * stride;
-    if (!take_dense(r, param, d + 1, &left)) return false;
-    if (n > 1) *(digit == 0 && !in_scope(r, axis) ? &r->first : &r->guard) = true;
-    return true;
+    return take_dense(r, param, d + 1, open | 1u << d, x);
 }
 
 static bool inside(Reach *r, int param, const Form *x) {
@@ -167,7 +178,7 @@ static bool inside(Reach *r, int param, const Form *x) {
         r->detail = arena_printf(u->cx->a, "%s is no stride of its", form_text(u, x));
         return false;
     }
-    if (take_dense(r, param, 0, &rest)) return true;
+    if (take_dense(r, param, 0, 0, &rest)) return true;
     if (form_range(u, &rest, &lo, &hi))
         r->detail = arena_printf(u->cx->a, "element %s is in [%lld, %lld] of %lld", form_text(u, &rest), (long long)lo,
                                  (long long)hi, (long long)block);
@@ -215,7 +226,8 @@ static Err array_check(Audit *u, int i) {
     int64_t lo, hi, n = u->k->array[in->imm].n;
     const Form *x = u->form[in->a[0]];
     if (!u->at[i].runs) return OK;
-    if (!form_range(u, x, &lo, &hi)) FIND(S_AUDIT_BOUNDS, "%s: %s of %lld", ins_text(u, i), form_text(u, x), (long long)n);
+    if (!form_range(u, x, &lo, &hi))
+        FIND(S_AUDIT_BOUNDS, "%s: %s of %lld", ins_text(u, i), form_text(u, x), (long long)n);
     if (lo < 0 || hi >= n)
         FIND(S_AUDIT_BOUNDS, "%s: %s is in [%lld, %lld] of %lld", ins_text(u, i), form_text(u, x), (long long)lo,
              (long long)hi, (long long)n);

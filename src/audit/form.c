@@ -1,5 +1,5 @@
-/* Instructions -> forms: an integer as a constant plus coordinates times constants and strides. What is no such sum is an
- * atom of its own, of which the range is known. */
+/* Instructions -> forms: an integer as a constant plus coordinates times constants and strides. What is no such sum is
+ * an atom of its own, of which the range is known. */
 #include "walk.h"
 
 Form form_const(int64_t c) {
@@ -77,7 +77,8 @@ bool form_range(const Audit *u, const Form *x, int64_t *lo, int64_t *hi) {
         if (x->t[i].slot >= 0) return false;
         const Atom *t = &u->atom[x->t[i].atom];
         if (!mul_fits(t->lo, x->t[i].k, &a) || !mul_fits(t->hi, x->t[i].k, &b)) return false;
-        if (__builtin_add_overflow(*lo, i64_min(a, b), lo) || __builtin_add_overflow(*hi, i64_max(a, b), hi)) return false;
+        if (__builtin_add_overflow(*lo, i64_min(a, b), lo) || __builtin_add_overflow(*hi, i64_max(a, b), hi))
+            return false;
     }
     return true;
 }

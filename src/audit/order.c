@@ -1,5 +1,6 @@
-/* The order of combination is what the plan states: every accumulator starts at the identity, takes part in one fold, is
- * merged with its siblings pairwise and joined once over all lanes; row arrays and stripes that add up start alike. */
+/* The order of combination is what the plan states: every accumulator starts at the identity, takes part in one fold,
+ * is merged with its siblings pairwise and joined once over all lanes; row arrays and stripes that add up start alike.
+ */
 #include "walk.h"
 
 #include <math.h>
@@ -80,15 +81,14 @@ static Err fold_check(Audit *u, int c, const CellUse *q) {
     const Ins *fold = &u->k->ins[q->fold], *init = &u->k->ins[q->init];
     bool pair = fold->k == K_FOLD2;
     int acc = u->k->cell[c].acc, want = pair ? 1 : u->k->plan.acc;
-    bool start = q->index ? init->c.i == -1 : pair ? is_identity(fold->op, init->ty, init->c) || !ty_is_float(init->ty)
-                                                   : is_identity(fold->op, init->ty, init->c);
-    if (acc != want)
-        FIND(S_AUDIT_ACCUMULATOR, "%s: %d accumulators, the plan has %d", ins_text(u, q->fold), acc, want);
+    bool start = q->index ? init->c.i == -1
+                 : pair   ? is_identity(fold->op, init->ty, init->c) || !ty_is_float(init->ty)
+                          : is_identity(fold->op, init->ty, init->c);
+    if (acc != want) FIND(S_AUDIT_ACCUMULATOR, "%s: %d accumulators, the plan has %d", ins_text(u, q->fold), acc, want);
     if (!start)
         FIND(S_AUDIT_IDENTITY, "%s: cell %d of %s starts at %g", ins_text(u, q->init), c, op_name(fold->op),
              num_f64(init->c, init->ty));
-    if (q->nreads != acc)
-        FIND(S_AUDIT_MERGE, "cell %d: %d of %d accumulators are merged", c, q->nreads, acc);
+    if (q->nreads != acc) FIND(S_AUDIT_MERGE, "cell %d: %d of %d accumulators are merged", c, q->nreads, acc);
     return OK;
 }
 
@@ -117,7 +117,8 @@ static Err state_check(Audit *u, int c, const CellUse *q) {
 /* Is x the pairwise merge of accumulators i, i+step, i+2*step ... of a cell? */
 static bool merges(const Audit *u, int x, Op op, int cell, int i, int step) {
     const Ins *in = &u->k->ins[x];
-    if (step >= u->k->cell[cell].acc) return in->k == K_CELL && in->imm == cell && in->acc == i && in->rank == RANK_LANE;
+    if (step >= u->k->cell[cell].acc)
+        return in->k == K_CELL && in->imm == cell && in->acc == i && in->rank == RANK_LANE;
     return in->k == K_OP && in->op == op && merges(u, in->a[0], op, cell, i, step * 2) &&
            merges(u, in->a[1], op, cell, i + step, step * 2);
 }
@@ -141,7 +142,8 @@ static Err join_check(Audit *u, int i, CellUse *cells) {
         if (!found) FIND(S_AUDIT_JOIN, "%s: joins what no cell holds", ins_text(u, i));
         if (!folds) continue; /* a state: what is joined is worked out of several cells */
         const Ins *fold = &k->ins[cells[cell].fold];
-        if (found != 1 || fold->op != in->op || cells[cell].index != (j == 1) || (fold->k == K_FOLD2) != (in->k == K_JOIN2))
+        if (found != 1 || fold->op != in->op || cells[cell].index != (j == 1) ||
+            (fold->k == K_FOLD2) != (in->k == K_JOIN2))
             FIND(S_AUDIT_JOIN, "%s: cell %d is folded by %s", ins_text(u, i), cell, op_name(fold->op));
         if (!merges(u, in->a[j], in->op, cell, 0, 1))
             FIND(S_AUDIT_MERGE, "%s: %%%d is not the pairwise merge of cell %d", ins_text(u, i), in->a[j], cell);
@@ -193,7 +195,8 @@ static Err adds_up_check(Audit *u, int put, KOp get) {
     if (start < 0) FIND(S_AUDIT_ACCUMULATOR, "%s: nothing is there to add to", ins_text(u, put));
     const Ins *first = &k->ins[k->ins[start].a[1]];
     if (first->k != K_CONST) FIND(S_AUDIT_IDENTITY, "%s: starts at what is no constant", ins_text(u, start));
-    if (v->k == K_OP && v->op != OP_WHERE && (v->a[0] == old || v->a[1] == old) && !is_identity(v->op, first->ty, first->c))
+    if (v->k == K_OP && v->op != OP_WHERE && (v->a[0] == old || v->a[1] == old) &&
+        !is_identity(v->op, first->ty, first->c))
         FIND(S_AUDIT_IDENTITY, "%s: starts at %g, and is added to by %s", ins_text(u, start),
              num_f64(first->c, first->ty), op_name(v->op));
     return OK;

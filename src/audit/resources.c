@@ -1,5 +1,5 @@
-/* What a kern takes of its machine, counted again: the slots of a lane by asking every element for its owner, the life of a
- * stripe from the instructions that touch it, memory of a group, widths of accesses and of groups. */
+/* What a kern takes of its machine, counted again: the slots of a lane by asking every element for its owner, the life
+ * of a stripe from the instructions that touch it, memory of a group, widths of accesses and of groups. */
 #include "walk.h"
 
 enum { ENUMERATE = 4096 };

@@ -1,5 +1,5 @@
-/* What lanes keep is what memory would give them: filled before it is read, by the same lane, for the same element, from
- * what nothing changes in between. The same for outputs that serve as a home, and for inout parameters. */
+/* What lanes keep is what memory would give them: filled before it is read, by the same lane, for the same element,
+ * from what nothing changes in between. The same for outputs that serve as a home, and for inout parameters. */
 #include "walk.h"
 
 static bool is_load(const Ins *in) {
@@ -28,8 +28,7 @@ static bool join_between(const Audit *u, int i, int j) {
 /* ---- parameters that are written ---- */
 
 static Err inout_check(Audit *u, int load, int store) {
-    if (load > store)
-        FIND(S_AUDIT_REWRITTEN, "%s reads what %s has written", ins_text(u, load), ins_text(u, store));
+    if (load > store) FIND(S_AUDIT_REWRITTEN, "%s reads what %s has written", ins_text(u, load), ins_text(u, store));
     if (u->k->plan.W > 1 && !same_lane(u, load, store) && !join_between(u, load, store))
         FIND(S_AUDIT_REWRITTEN, "%s: another lane may have done %s by then", ins_text(u, load), ins_text(u, store));
     return OK;
@@ -54,11 +53,11 @@ static Err params_check(Audit *u) {
     const Kern *k = u->k;
     for (int i = 0; i < k->nins; i++) {
         const Ins *in = &k->ins[i];
-        if (is_store(in) && u->prog->param[in->param].dir == DIR_IN) FIND(S_AUDIT_MUTABLE, "%s: an input", ins_text(u, i));
+        if (is_store(in) && u->prog->param[in->param].dir == DIR_IN)
+            FIND(S_AUDIT_MUTABLE, "%s: an input", ins_text(u, i));
         if (!is_load(in) || u->prog->param[in->param].dir == DIR_IN) continue;
         bool inout = u->prog->param[in->param].dir == DIR_INOUT;
-        if (in->k == K_LOAD1 && in->a[1] >= 0)
-            FIND(S_AUDIT_MUTABLE, "%s: a gather of what is written", ins_text(u, i));
+        if (in->k == K_LOAD1 && in->a[1] >= 0) FIND(S_AUDIT_MUTABLE, "%s: a gather of what is written", ins_text(u, i));
         Err e = inout ? OK : home_check(u, i);
         for (int j = 0; inout && !e && j < k->nins; j++)
             if (is_store(&k->ins[j]) && k->ins[j].param == in->param) e = inout_check(u, i, j);
@@ -114,10 +113,11 @@ static bool changes_later(const Audit *u, int x, KOp put, int from) {
     return false;
 }
 
-/* What a held value is made of stays as it is: making it again later would give the same. */
+/* What a held value is made of, addresses, guards and fills among it, stays as it is: making it again later would give
+ * the same. Loads of parameters that are written are judged by params_check. */
 static Err sources_check(Audit *u, int put) {
     const Kern *k = u->k;
-    bool *marks = NEWN(u->cx->a, bool, k->nins), *address = NEWN(u->cx->a, bool, k->nins);
+    bool *marks = NEWN(u->cx->a, bool, k->nins);
     ins_sources(u, k->ins[put].a[1], marks);
     for (int i = put; i >= 0; i--) {
         const Ins *in = &k->ins[i];
@@ -126,14 +126,7 @@ static Err sources_check(Audit *u, int put) {
                      (in->k == K_ROWGET && changes_later(u, i, K_ROWPUT, put)) ||
                      (in->k == K_GET && changes_later(u, i, K_PUT, put + 1));
         if (moves) FIND(S_AUDIT_MUTABLE, "%s: is made of %s, which changes", ins_text(u, put), ins_text(u, i));
-        if (!is_load(in)) continue;
-        int at[3];
-        for (int n = ins_operands(in, at), j = 0; j < n; j++)
-            if (in->a[at[j]] >= 0) ins_sources(u, in->a[at[j]], address);
     }
-    for (int i = 0; i < put; i++)
-        if (address[i] && is_load(&k->ins[i]) && u->prog->param[k->ins[i].param].dir != DIR_IN)
-            FIND(S_AUDIT_MUTABLE, "%s: %s decides what is loaded, and is written", ins_text(u, put), ins_text(u, i));
     return OK;
 }
 
@@ -158,37 +151,36 @@ static Err hold_check(Audit *u, int stripe, const Uses *x) {
     return sources_check(u, x->put);
 }
 
-/* The plan's holds and the kern's stripes are the same values. */
-static Err plan_check_holds(Audit *u) {
+/* A stripe keeps a value in the home that the plan names for it. */
+static Err plan_check_hold(Audit *u, int stripe) {
     const Plan *p = &u->k->plan;
+    const Stripe *s = &u->k->stripe[stripe];
     for (int h = 0; h < p->nholds; h++) {
-        Hold want = p->hold[h].hold;
-        bool there = false;
-        if (want != HOLD_REGISTER && want != HOLD_REGISTER32 && want != HOLD_OUTPUT && want != HOLD_SHARED) continue;
-        for (int s = 0; s < u->k->nstripes; s++) {
-            const Stripe *q = &u->k->stripe[s];
-            there |= q->name && str_eq(q->name, p->hold[h].name) &&
-                     q->home == (want == HOLD_REGISTER32 ? HOLD_REGISTER : want) &&
-                     (want != HOLD_REGISTER32 || ty_bytes(q->ty) >= 4);
-        }
-        if (!there) FIND(S_AUDIT_HELD, "the plan says hold.%s=%s, and no stripe is that", p->hold[h].name, hold_text(want));
+        if (!s->name || !str_eq(p->hold[h].name, s->name)) continue;
+        Hold want = p->hold[h].hold == HOLD_REGISTER32 ? HOLD_REGISTER : p->hold[h].hold;
+        bool wide = p->hold[h].hold == HOLD_REGISTER32 ? ty_bytes(s->ty) >= 4 : true;
+        if (want == s->home && wide) return OK;
     }
-    return OK;
+    FIND(S_AUDIT_HELD, "stripe %d keeps %s as %s, which the plan does not say", stripe, s->name ? s->name : "",
+         hold_text(s->home));
 }
 
 Err audit_reuse(Audit *u) {
     const Kern *k = u->k;
     Err e = params_check(u);
-    if (!e) e = plan_check_holds(u);
     for (int i = 0; i < k->nins && !e; i++)
         if (k->ins[i].k == K_PUT || k->ins[i].k == K_GET) e = place_check(u, i);
     for (int s = 0; s < k->nstripes && !e; s++) {
-        if (k->stripe[s].home == HOLD_OUTPUT) continue;
+        if (k->stripe[s].home == HOLD_OUTPUT) {
+            e = plan_check_hold(u, s);
+            continue;
+        }
         Uses x = uses_of(u, s);
         u->out->stripes++;
         if (!x.nputs || (x.ngets && x.get < x.put))
             FIND(S_AUDIT_UNWRITTEN, "stripe %d of %s is read before it is filled", s, k->stripe[s].name);
         if (!x.adds_up) e = hold_check(u, s, &x);
+        if (!x.adds_up && !e) e = plan_check_hold(u, s);
     }
     return e;
 }

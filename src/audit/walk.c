@@ -41,7 +41,8 @@ static Err axes_of_loop(Audit *u, int loop) {
     for (int n = k->node[loop].child; n >= 0; n = k->node[n].next) {
         if (k->node[n].domain < 0) continue;
         uint32_t serial = k->domain[k->node[n].domain].serial;
-        if (axes && serial != axes) FIND(S_AUDIT_DOMAIN, "node %d goes over other serial axes than its loop %d", n, loop);
+        if (axes && serial != axes)
+            FIND(S_AUDIT_DOMAIN, "node %d goes over other serial axes than its loop %d", n, loop);
         axes = serial;
     }
     if (axes && axes_extent(u, axes) != k->node[loop].count)

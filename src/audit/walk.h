@@ -1,4 +1,5 @@
-/* Shared by the audit's files: where each instruction stands, and its value as a sum of coordinates where it has one. */
+/* Shared by the audit's files: where each instruction stands, and its value as a sum of coordinates where it has one.
+ */
 #ifndef ROWFOLD_WALK_H
 #define ROWFOLD_WALK_H
 
@@ -31,7 +32,7 @@ typedef struct Form {
     Term t[MAX_TERMS];
 } Form;
 
-typedef struct Where { /* of an instruction */
+typedef struct Where {     /* of an instruction */
     int node, loop, sweep; /* loop -1: in none; sweep: its number among all, -1: in a block */
     uint32_t axes;         /* element axes with a coordinate here */
     bool runs;             /* at least once, as far as extents say */

@@ -67,9 +67,13 @@ void arena_free(Arena *a) {
     a->al.put(a->al.user, a);
 }
 
-void arena_trap(Arena *a, Trap *trap) { a->trap = trap; }
+void arena_trap(Arena *a, Trap *trap) {
+    a->trap = trap;
+}
 
-size_t arena_bytes(const Arena *a) { return a->bytes; }
+size_t arena_bytes(const Arena *a) {
+    return a->bytes;
+}
 
 void *arena_get(Arena *a, size_t bytes) {
     if (bytes > SIZE_MAX / 2) out_of_memory(a);
@@ -108,7 +112,7 @@ char *arena_str(Arena *a, const char *s, size_t n) {
 char *arena_printf(Arena *a, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    char *s = text_fmt(a, fmt, ap);
+    char *s = arena_vprintf(a, fmt, ap);
     va_end(ap);
     return s;
 }

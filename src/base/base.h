@@ -51,14 +51,15 @@ typedef struct Trap {
 typedef struct Arena Arena;
 /* NULL when memory is gone. `trap` may be NULL only in tests: then running out ends in abort(). */
 Arena *arena_new(const Alloc *al, Trap *trap);
-/* A shorter life within `parent`: its allocator and trap; freed by arena_free or with the parent, whichever is first. */
+/* A shorter life within `parent`: its allocator and trap; freed by arena_free or with the parent, whichever is first.
+ */
 Arena *arena_sub(Arena *parent);
 void arena_free(Arena *a);
-void arena_trap(Arena *a, Trap *trap);                   /* changes where running out of memory jumps to */
-size_t arena_bytes(const Arena *a);                      /* bytes handed out so far */
-void *arena_get(Arena *a, size_t bytes);                 /* zeroed, aligned to 16; jumps when memory is gone */
-void *arena_dup(Arena *a, const void *p, size_t bytes);  /* a copy */
-char *arena_str(Arena *a, const char *s, size_t n);      /* a copy with a final 0 */
+void arena_trap(Arena *a, Trap *trap);                  /* changes where running out of memory jumps to */
+size_t arena_bytes(const Arena *a);                     /* bytes handed out so far */
+void *arena_get(Arena *a, size_t bytes);                /* zeroed, aligned to 16; jumps when memory is gone */
+void *arena_dup(Arena *a, const void *p, size_t bytes); /* a copy */
+char *arena_str(Arena *a, const char *s, size_t n);     /* a copy with a final 0 */
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF(2, 3);
 #define NEW(a, T) ((T *)arena_get((a), sizeof(T)))
 #define NEWN(a, T, n) ((T *)arena_get((a), sizeof(T) * (size_t)(n)))
@@ -77,11 +78,12 @@ Buf buf_new(Arena *a);
 void buf_put(Buf *b, const char *s, size_t n);
 void buf_str(Buf *b, const char *s);
 void buf_fmt(Buf *b, const char *fmt, ...) PRINTF(2, 3);
-void buf_json(Buf *b, const char *s);  /* s as a quoted JSON string; bytes that are not UTF-8 become U+FFFD */
-void buf_f64(Buf *b, double x);        /* shortest text that reads back to x; nan, inf, -inf */
-/* vsnprintf (0 for a format that cannot be printed) and strtod whose numbers have a point whatever the host program's locale. */
+void buf_json(Buf *b, const char *s); /* s as a quoted JSON string; bytes that are not UTF-8 become U+FFFD */
+void buf_f64(Buf *b, double x);       /* shortest text that reads back to x; nan, inf, -inf */
+/* vsnprintf (0 for a format that cannot be printed) and strtod whose numbers have a point whatever the host program's
+ * locale. */
 int text_print(char *s, size_t cap, const char *fmt, va_list ap) PRINTF(3, 0);
-char *text_fmt(Arena *a, const char *fmt, va_list ap) PRINTF(2, 0);
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF(2, 0);
 double text_f64(const char *s, char **end);
 bool str_eq(const char *a, const char *b);
 bool str_starts(const char *s, const char *head);
@@ -122,7 +124,8 @@ typedef struct Cx {
 } Cx;
 /* Adds one diagnostic and returns the status of its slug, so that `return diag(...)` reads well. */
 Err diag(Cx *cx, Slug slug, Place at, const char *accept, const char *fmt, ...) PRINTF(5, 6);
-#ifdef __clang_analyzer__ /* sees one file at a time, and would follow paths on which a diagnostic gives OK; no slug does */
+#ifdef __clang_analyzer__ /* sees one file at a time, and would follow paths on which a diagnostic gives OK; no slug \
+                             does */
 #define diag(...) (diag(__VA_ARGS__), ERR_INTERNAL)
 #endif
 #define NOWHERE ((Place){0})
@@ -133,23 +136,33 @@ void diag_json(const Cx *cx, Buf *out); /* a JSON array of objects slug, file, l
 /* ---- hashing and seeded numbers ---- */
 typedef struct Hash {
     uint64_t lo, hi;
-} Hash;                                             /* XXH3-128, for cache keys */
+} Hash; /* XXH3-128, for cache keys */
 Hash hash_bytes(const void *p, size_t n);
 void hash_hex(Hash h, char out[33]);
 void sha256_hex(const void *p, size_t n, char out[65]); /* for receipts: a stranger checks with sha256sum */
 typedef struct Rng {
     uint64_t s;
-} Rng;                                              /* splitmix64: same numbers on any machine */
+} Rng; /* splitmix64: same numbers on any machine */
 uint64_t rng_u64(Rng *r);
-int rng_int(Rng *r, int n);                         /* 0 .. n-1, n >= 1 */
-double rng_unit(Rng *r);                            /* [0, 1) */
+int rng_int(Rng *r, int n); /* 0 .. n-1, n >= 1 */
+double rng_unit(Rng *r);    /* [0, 1) */
 
 /* ---- integers ---- */
-static inline int64_t i64_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t i64_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline bool is_pow2(int64_t a) { return a > 0 && (a & (a - 1)) == 0; }
+static inline int64_t i64_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static inline int64_t i64_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+static inline bool is_pow2(int64_t a) {
+    return a > 0 && (a & (a - 1)) == 0;
+}
 /* false when a*b does not fit */
-static inline bool mul_fits(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool mul_fits(int64_t a, int64_t b, int64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
 
 #endif

@@ -14,10 +14,18 @@ static const struct {
 #undef SLUG
 };
 
-const char *slug_text(Slug s) { return slugs[s].text; }
-Err slug_err(Slug s) { return slugs[s].err; }
-const char *slug_why(Slug s) { return slugs[s].why; }
-const char *slug_hint(Slug s) { return slugs[s].hint; }
+const char *slug_text(Slug s) {
+    return slugs[s].text;
+}
+Err slug_err(Slug s) {
+    return slugs[s].err;
+}
+const char *slug_why(Slug s) {
+    return slugs[s].why;
+}
+const char *slug_hint(Slug s) {
+    return slugs[s].hint;
+}
 
 bool slug_find(const char *text, Slug *out) {
     for (int i = 0; i < SLUG_COUNT; i++)
@@ -30,12 +38,14 @@ Err(diag)(Cx *cx, Slug slug, Place at, const char *accept, const char *fmt, ...)
     if (cx->ndiags++ >= max) return slugs[slug].err;
     va_list ap;
     va_start(ap, fmt);
-    const char *msg = text_fmt(cx->a, fmt, ap);
+    const char *msg = arena_vprintf(cx->a, fmt, ap);
     va_end(ap);
     Diag *d = NEW(cx->a, Diag);
     *d = (Diag){.slug = slug, .at = at, .msg = msg, .accept = accept};
-    if (cx->last) cx->last->next = d;
-    else cx->first = d;
+    if (cx->last)
+        cx->last->next = d;
+    else
+        cx->first = d;
     cx->last = d;
     return slugs[slug].err;
 }

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-Buf buf_new(Arena *a) { return (Buf){.a = a}; }
+Buf buf_new(Arena *a) {
+    return (Buf){.a = a};
+}
 
 static void room(Buf *b, size_t more) {
     if (b->cap - b->n > more) return;
@@ -27,10 +29,12 @@ void buf_put(Buf *b, const char *s, size_t n) {
     b->s[b->n] = 0;
 }
 
-void buf_str(Buf *b, const char *s) { buf_put(b, s, strlen(s)); }
+void buf_str(Buf *b, const char *s) {
+    buf_put(b, s, strlen(s));
+}
 
-/* The host program may have set a locale with a decimal comma, for all of its threads. The calling thread alone leaves it for the time
- * of one conversion; the C libraries keep "C" at hand, so that this neither allocates nor fails. */
+/* The host program may have set a locale with a decimal comma, for all of its threads. The calling thread alone leaves
+ * it for the time of one conversion; the C libraries keep "C" at hand, so that this neither allocates nor fails. */
 typedef struct Point {
     locale_t c, was;
 } Point;
@@ -61,7 +65,7 @@ int text_print(char *s, size_t cap, const char *fmt, va_list ap) {
     return n < 0 ? 0 : n;
 }
 
-char *text_fmt(Arena *a, const char *fmt, va_list ap) {
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap) {
     char small[256]; /* fits most; a longer one is printed twice */
     va_list again;
     va_copy(again, ap);
@@ -113,8 +117,10 @@ void buf_json(Buf *b, const char *s) {
         } else if (n == 1 && (*p == '"' || *p == '\\')) {
             buf_fmt(b, "\\%c", *p++);
         } else if (n == 1 && *p < 0x20) {
-            if (*p == '\n') buf_str(b, "\\n");
-            else buf_fmt(b, "\\u%04x", *p);
+            if (*p == '\n')
+                buf_str(b, "\\n");
+            else
+                buf_fmt(b, "\\u%04x", *p);
             p++;
         } else {
             buf_put(b, (const char *)p, (size_t)n);
@@ -143,9 +149,13 @@ void buf_f64(Buf *b, double x) {
     buf_str(b, t);
 }
 
-bool str_eq(const char *a, const char *b) { return strcmp(a, b) == 0; }
+bool str_eq(const char *a, const char *b) {
+    return strcmp(a, b) == 0;
+}
 
-bool str_starts(const char *s, const char *head) { return strncmp(s, head, strlen(head)) == 0; }
+bool str_starts(const char *s, const char *head) {
+    return strncmp(s, head, strlen(head)) == 0;
+}
 
 bool str_i64(const char *s, int64_t *out) {
     if (!*s || *s == ' ' || *s == '\t' || *s == '+') return false;

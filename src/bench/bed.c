@@ -73,24 +73,21 @@ void bed_free(Bed *b) {
 }
 
 OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
-    int64_t longest = 1;
     const Prog *p = pb->prog;
-    for (int i = 0; i < p->nvals; i++) {
-        const Val *v = &p->val[i];
-        if (v->op != OP_RED) continue;
-        int64_t n = 1;
-        for (int a = 0; a < p->naxes; a++)
-            if (v->over >> a & 1) n *= pb->shape.n[a];
-        longest = i64_max(longest, n);
-    }
-    int lanes = plan->W * plan->acc, joins = 0;
+    const uint32_t loops = sched_serial(p, &pb->shape);
+    const int lanes = plan->W * plan->acc;
+    int64_t serial = 1;
+    int joins = 0;
     while (1 << joins < lanes) joins++;
-    /* A reduction over serial axes is a chain over all their points in one lane, with what the mapped axes add: at most
-     * the whole row. */
-    bool loops = false;
-    for (int i = 0; i < p->nvals; i++)
-        loops |= p->val[i].op == OP_RED && p->val[i].over != (p->val[p->val[i].a[0]].axes & ~p->row_axes);
-    int64_t serial = loops ? longest : ceil_div(longest, lanes) + plan->V * plan->flight;
+    for (int i = 0; i < p->nvals; i++) {
+        if (p->val[i].op != OP_RED) continue;
+        int64_t points = 1, n = 1; /* that every lane loops over, and that lanes share at each */
+        for (int a = 0; a < p->naxes; a++) {
+            if (!(p->val[i].over >> a & 1)) continue;
+            *(loops >> a & 1 ? &points : &n) *= pb->shape.n[a];
+        }
+        serial = i64_max(serial, points * (ceil_div(n, lanes) + plan->V * plan->flight));
+    }
     return (OracleOptions){.serial = serial,
                            .joins = joins,
                            .stat = (Stat)plan->stat,

@@ -77,6 +77,9 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
                   .user = q->user,
                   .seed = q->seed,
                   .resume = q->resume,
+                  .worker_path = q->worker,
+                  .max_trial_seconds = q->max_trial_seconds,
+                  .al = q->al,
                   .bed = &m->bed};
     err = cost_find(cx, q->policy ? q->policy : "roofline", &s->policy);
     if (!err && !q->dev && effort_runs(q->effort))
@@ -87,11 +90,11 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     if (!err) err = search_run(cx, s);
     if (err) return err;
     const Trial *best = &s->trial[s->best];
-    err = kern_lower(cx, &m->pb, &best->plan, &m->kern);
+    err = attempt_lower(cx, &m->pb, &best->plan, &m->kern);
     if (err) return err;
     kern_count(cx, m->kern, &m->demand);
     m->score = best->score;
-    err = unit_emit(cx, &m->pb, m->kern, &m->unit);
+    err = attempt_spell(cx, &m->pb, m->kern, &m->unit);
     if (err == ERR_UNAVAILABLE && !q->dev)
         err = OK; /* no dialect yet: a preset is planned for all the same, without source */
     if (!err && q->dev) {

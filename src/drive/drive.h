@@ -20,7 +20,9 @@ typedef struct Request {
     bool alias, summed_budget;
     const char *store; /* NULL or "": none; "default" or a path */
     bool resume;
-    const Alloc *al; /* of the store; NULL: malloc and free */
+    const char *worker; /* NULL: found; "": none; or its path */
+    double max_trial_seconds;
+    const Alloc *al; /* of store and worker; NULL: malloc and free */
     bool (*progress)(void *user, const Progress *p);
     void *user;
 } Request;

@@ -16,7 +16,7 @@ static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 static const char *text_of(Emit *e, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    const char *s = text_fmt(e->cx->a, fmt, ap);
+    const char *s = arena_vprintf(e->cx->a, fmt, ap);
     va_end(ap);
     return s;
 }
@@ -156,12 +156,12 @@ static Pack pack_make(Ty ty, int each) {
 static Pack pack_of(Emit *e, const Ins *in) {
     const Param *p = &e->k->prog->param[in->param];
     int each = in->a[1] >= 0 ? 1 : e->k->plan.V;
-    while (each * ty_bytes(p->ty) > 16) each /= 2;
+    while (each > 1 && each * ty_bytes(p->ty) > 16) each /= 2;
     uint32_t mapped = e->k->domain[e->domain].mapped;
     int64_t inner = 1;
     for (int d = p->rank - 1; d >= 0; d--) {
         if (!(mapped >> p->axis[d] & 1))
-            while (inner % each) each /= 2;
+            while (each > 1 && inner % each) each /= 2;
         int64_t n = e->k->shape.n[p->axis[d]];
         if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner))
             break; /* rows that are not known yet, or a stride no memory has */
@@ -308,7 +308,7 @@ static void store_pack(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     Pack k = pack_of(e, in);
     int V = e->k->plan.V;
-    const char *x[16], *how = store_policy(in);
+    const char *x[16] = {NULL}, *how = store_policy(in);
     for (int v = 0; v < V; v++) x[v] = stored(e, in, val(e, in->a[2], f, v));
     int64_t left = left_of(e, s, f);
     bool cut = left >= 0 && left % k.each;
@@ -332,7 +332,7 @@ static const char *load_one(Emit *e, const Ins *in, const char *index) {
 
 static void store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
     Pack k = pack_make(tensor_type(e, in->param), 1);
-    const char *one[1] = {stored(e, in, x)};
+    const char *one[4] = {stored(e, in, x)}; /* room for the most elements of a word */
     Buf b = buf_new(e->cx->a);
     for (int w = 0; w < k.words; w++) buf_fmt(&b, ", %s", pack_word(e, &k, one, w));
     line(e, "stn%dx%d_%s(%s, p%d + %s%s);", k.bytes, k.bytes, store_policy(in), ok ? ok : "true", in->param, index,
@@ -396,7 +396,7 @@ static void put_shared(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i), *from = at(e, in->a[1]);
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
-    const char *x[16];
+    const char *x[16] = {NULL};
     bool same = from->k == K_LOADP && tensor_type(e, from->param) == st->ty && pack_of(e, from).each == k.each;
     for (int v = 0; v < e->k->plan.V; v++) x[v] = val(e, in->a[1], f, v);
     for (int j = 0; j < e->k->plan.V / k.each; j++) {
@@ -432,7 +432,7 @@ static void put(Emit *e, int i, const Step *s, int f) {
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
-    const char *x[16];
+    const char *x[16] = {NULL};
     if (st->home == HOLD_SHARED) {
         put_shared(e, i, s, f);
         return;
@@ -455,31 +455,44 @@ static bool cuda_unrolls(const Emit *e, const Node *n) {
     return false;
 }
 
-/* early=on: where lanes meet in a block and the sweep after it is written out, its loads of what all rows share go
- * first: their latency is spent while the lanes wait for each other. */
-static void cuda_ahead(Emit *e, const Node *block, const Node *next) {
+static bool has_join(const Emit *e, const Node *n) {
+    for (int i = n->i0; i < n->i1 && n->kind == NODE_BLOCK; i++)
+        if (at(e, i)->k == K_JOIN || at(e, i)->k == K_JOIN2) return true;
+    return false;
+}
+
+/* Loads of a sweep that is written out, of what all rows share: nothing keeps them from going first. */
+static void load_early(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
-    bool meet = false;
-    for (int i = block->i0; i < block->i1; i++) meet |= at(e, i)->k == K_JOIN || at(e, i)->k == K_JOIN2;
-    if (!p->early || !meet || next->kind != NODE_SWEEP || !cuda_unrolls(e, next)) return;
-    int64_t chunk = (int64_t)p->W * p->V, n = e->k->domain[next->domain].n_mapped;
-    int domain = e->domain, end = e->node_end;
-    e->domain = next->domain;
-    e->node_end = next->i1;
-    for (int i = next->i0; i < next->i1; i++) {
+    int64_t chunk = (int64_t)p->W * p->V, size = e->k->domain[n->domain].n_mapped;
+    int end = e->node_end;
+    e->domain = n->domain;
+    e->node_end = n->i1;
+    for (int i = n->i0; i < n->i1; i++) {
         const Ins *in = at(e, i);
-        if (in->k != K_LOADP || !is_weight(e, in->param) || e->k->prog->param[in->param].dir != DIR_IN ||
-            at(e, in->a[0])->k != K_CONST || in->a[1] >= 0)
-            continue;
-        for (int64_t c = 0; c * chunk < n; c++) {
-            int64_t left = n - c * chunk;
+        bool shared = in->k == K_LOADP && is_weight(e, in->param) && e->k->prog->param[in->param].dir == DIR_IN;
+        if (!shared || at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
+        for (int64_t c = 0; c * chunk < size; c++) {
+            int64_t left = size - c * chunk;
             Step s = {text_of(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
             load_words(e, i, &s, 0, text_of(e, "q%d_%" PRId64 "_", i, c));
         }
         e->early[i] = true;
     }
-    e->domain = domain;
+    e->domain = -1;
     e->node_end = end;
+}
+
+/* early=on: what sweeps after the first meeting of lanes need of inputs that all rows share is loaded before anything
+ * else, so that its latency is spent beside that of the row itself. */
+static void cuda_ahead(Emit *e, const Node *block) {
+    bool met = false;
+    if (!e->k->plan.early || block != &e->k->node[e->k->root]) return;
+    for (int i = block->next; i >= 0; i = e->k->node[i].next) {
+        const Node *n = &e->k->node[i];
+        met |= has_join(e, n);
+        if (met && n->kind == NODE_SWEEP && cuda_unrolls(e, n)) load_early(e, n);
+    }
 }
 
 /* A loop over serial points in which stripes or row arrays are indexed: unrolled, the indexes become constants. */

@@ -93,7 +93,7 @@ static void emit_nodes(Emit *e, int at) {
             emit_sweep(e, n);
         } else if (n->kind == NODE_BLOCK) {
             e->node_end = n->i1;
-            if (e->speak->ahead && n->next >= 0) e->speak->ahead(e, n, &e->k->node[n->next]);
+            if (e->speak->ahead) e->speak->ahead(e, n);
             for (int i = n->i0; i < n->i1; i++) e->speak->block(e, i);
         } else {
             const char *outer = e->serial;

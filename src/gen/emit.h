@@ -18,13 +18,13 @@ typedef struct Emit Emit;
 typedef struct Speak {
     void (*head)(Emit *e); /* up to where the row's instructions stand */
     void (*tail)(Emit *e);
-    void (*block)(Emit *e, int ins);                      /* an instruction outside sweeps */
-    void (*step)(Emit *e, int ins, const Step *s);        /* one inside, for all elements of the step */
-    int (*group)(const Emit *e, const Step *s); /* registers a full step's text spells at a time, or NULL: all */
+    void (*block)(Emit *e, int ins);               /* an instruction outside sweeps */
+    void (*step)(Emit *e, int ins, const Step *s); /* one inside, for all elements of the step */
+    int (*group)(const Emit *e, const Step *s);    /* registers a full step's text spells at a time, or NULL: all */
     void (*prelude)(Emit *e, const char *body, Buf *out); /* types and the functions that the body calls */
     bool (*unrolls)(const Emit *e, const Node *sweep);    /* must all its steps be written out? NULL: never */
     void (*loop)(Emit *e, const Node *loop);              /* what stands before a loop; may be NULL */
-    void (*ahead)(Emit *e, const Node *block, const Node *next); /* before a block; may be NULL */
+    void (*ahead)(Emit *e, const Node *block);            /* before a block; may be NULL */
 } Speak;
 
 struct Emit {
@@ -38,13 +38,13 @@ struct Emit {
     const char *serial; /* name of the loop variable over serial points */
     int node_end;       /* behind the last instruction of the block or sweep being emitted */
     /* the host dialect's own */
-    bool grouped;     /* the step's text is one group of registers, looped over by g */
-    int copies;       /* registers the text of a step spells: R, or those of a group */
-    int L, R; /* elements of a register, registers of a row's lanes */
+    bool grouped; /* the step's text is one group of registers, looped over by g */
+    int copies;   /* registers the text of a step spells: R, or those of a group */
+    int L, R;     /* elements of a register, registers of a row's lanes */
     /* the CUDA dialect's own */
-    bool *done;             /* instructions emitted before their turn */
-    bool *early;            /* loads whose words were loaded before their sweep */
-    int slots;              /* values in the largest exchange between warps */
+    bool *done;                                    /* instructions emitted before their turn */
+    bool *early;                                   /* loads whose words were loaded before their sweep */
+    int slots;                                     /* values in the largest exchange between warps */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
@@ -53,7 +53,8 @@ extern const Speak speak_host, speak_cuda;
 void host_prelude(Emit *e, const char *body, Buf *out);
 void cuda_prelude(Emit *e, const char *body, Buf *out);
 
-/* Many accumulators, or many registers of them, are an array that is indexed at run time; few are variables that the text names. */
+/* Many accumulators, or many registers of them, are an array that is indexed at run time; few are variables that the
+ * text names. */
 bool cell_is_array(const Emit *e, const Cell *c);
 void line(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 #endif

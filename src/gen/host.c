@@ -15,7 +15,7 @@ static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 static const char *text_of(Emit *e, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    const char *s = text_fmt(e->cx->a, fmt, ap);
+    const char *s = arena_vprintf(e->cx->a, fmt, ap);
     va_end(ap);
     return s;
 }
@@ -139,7 +139,9 @@ typedef struct Spot { /* where a register of a pack access lies */
 } Spot;
 
 /* What the loop over groups of registers adds to a place, `each` for a register. */
-static const char *beyond(Emit *e, int each) { return e->grouped ? text_of(e, " + g * %d", each) : ""; }
+static const char *beyond(Emit *e, int each) {
+    return e->grouped ? text_of(e, " + g * %d", each) : "";
+}
 
 static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
@@ -236,7 +238,8 @@ static void host_block(Emit *e, int i) {
         if (in->rank == RANK_ROW)
             declare(e, i, name, false, value(e, in, false, 0, 0, 0));
         else
-            for (int r = 0; r < e->copies; r++) declare(e, i, text_of(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
+            for (int r = 0; r < e->copies; r++)
+                declare(e, i, text_of(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
         return;
     case K_LOAD1: {
         const char *x =
@@ -275,7 +278,8 @@ static void host_block(Emit *e, int i) {
 /* The accumulator that chunk f of the step is added to. */
 static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
     const Cell *q = &e->k->cell[c];
-    if (cell_is_array(e, q)) return text_of(e, "c%d[(%s + %d) %% %d * %d + %d%s]", c, s->chunk, f, q->acc, e->R, r, beyond(e, 1));
+    if (cell_is_array(e, q))
+        return text_of(e, "c%d[(%s + %d) %% %d * %d + %d%s]", c, s->chunk, f, q->acc, e->R, r, beyond(e, 1));
     return cell(e, c, (int)((s->mod + f) % q->acc), r);
 }
 
@@ -287,8 +291,7 @@ static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, in
 }
 
 static void fold_arg(Emit *e, const Ins *in, const char *x, const char *index, int r, int n) {
-    const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r),
-               *t = ty_text(in->ty);
+    const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r), *t = ty_text(in->ty);
     const char *m = text_of(e, "better_%s_v%s(%s, %s, %s, %s)", join_name(in->op), t, x, index, best, where);
     if (n < e->L) m = text_of(e, "%s & %s", m, only(e, n));
     line(e, "{");
@@ -309,8 +312,9 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
     case K_OP: declare(e, i, name, true, value(e, in, true, f, v, r)); return;
     case K_ELEM:
         declare(e, i, name, true,
-                text_of(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(in->ty), s->chunk, (int64_t)p->W * p->V,
-                        ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, beyond(e, e->L * p->V), p->V));
+                text_of(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(in->ty), s->chunk,
+                        (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v,
+                        beyond(e, e->L * p->V), p->V));
         return;
     case K_LOADP: {
         Spot q = spot(e, in, s, f, v, r);
@@ -351,9 +355,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
         line(e, "st_%s(%s, %s);", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r),
              reg(e, in->a[1], f, v, r));
         return;
-    case K_FOLD:
-        fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n);
-        return;
+    case K_FOLD: fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
     case K_FOLD2: fold_arg(e, in, reg(e, in->a[0], f, v, r), reg(e, in->a[1], f, v, r), r, n); return;
     case K_PACKFOLD: fold_into(e, text_of(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
     case K_ACTIVE:
@@ -445,7 +447,9 @@ static void host_head(Emit *e) {
 }
 
 /* Many registers are looped over, a few at a time: lanes do not meet within a step, and the text stays short. */
-static int host_group(const Emit *e, const Step *s) { return s->left < 0 && e->R > 8 && e->R % 4 == 0 ? 4 : 0; }
+static int host_group(const Emit *e, const Step *s) {
+    return s->left < 0 && e->R > 8 && e->R % 4 == 0 ? 4 : 0;
+}
 
 static void host_tail(Emit *e) {
     e->depth--;
@@ -455,5 +459,9 @@ static void host_tail(Emit *e) {
     line(e, "}");
 }
 
-const Speak speak_host = {
-    .head = host_head, .tail = host_tail, .block = host_block, .step = host_step, .group = host_group, .prelude = host_prelude};
+const Speak speak_host = {.head = host_head,
+                          .tail = host_tail,
+                          .block = host_block,
+                          .step = host_step,
+                          .group = host_group,
+                          .prelude = host_prelude};

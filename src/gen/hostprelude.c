@@ -768,7 +768,8 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
                  "unsigned int u32; typedef unsigned long long u64;\n"
                  "typedef union { void *p; i64 i; f64 d; } slot;\n"
-                 "#define PRAGMA(x) _Pragma(#x)\n#ifdef __clang__\n#define UNROLL(n) PRAGMA(unroll n)\n#else\n#define UNROLL(n) PRAGMA(GCC unroll n)\n#endif\n"
+                 "#define PRAGMA(x) _Pragma(#x)\n#ifdef __clang__\n#define UNROLL(n) PRAGMA(unroll n)\n#else\n#define "
+                 "UNROLL(n) PRAGMA(GCC unroll n)\n#endif\n"
                  "#define SYMBOL_(x) #x\n#define SYMBOL(x) SYMBOL_(x)\n");
     static const Ty compute[] = {TY_F32, TY_F64, TY_I32, TY_I64, TY_U32, TY_U64};
     for (int i = 0; i < COUNT(compute); i++)

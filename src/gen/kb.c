@@ -50,6 +50,7 @@ int kb_const_f(Kb *b, Ty ty, double x) {
 }
 
 int kb_const_i(Kb *b, Ty ty, int64_t x) {
+    if (ty == TY_U64) return constant(b, ty, (Num){.i = x}); /* its bits: the upper half has no i64 */
     return constant(b, ty, num_cast(ty, (Num){.i = x}, TY_I64));
 }
 
@@ -70,7 +71,8 @@ static int make(Kb *b, Op op, Ty of, Ty ty, Ty to, const int a[3]) {
 
 int kb_op(Kb *b, Op op, int x, int y, int z) {
     const int a[3] = {x, y, z};
-    Ty t[3] = {TY_NONE, TY_NONE, TY_NONE}, ty = TY_NONE; /* TY_NONE for operands that do not fit: kern_verify names the place */
+    Ty t[3] = {TY_NONE, TY_NONE, TY_NONE},
+       ty = TY_NONE; /* TY_NONE for operands that do not fit: kern_verify names the place */
     for (int i = 0; i < op_info(op)->arity && i < COUNT(t); i++) t[i] = b->k->ins[a[i]].ty;
     if (!op_type(op, t, &ty)) return kb_ins(b, (Ins){.k = K_OP, .op = op, .ty = TY_NONE, .a = {x, y, z}, .param = -1});
     return make(b, op, op == OP_WHERE ? t[1] : t[0], ty, TY_NONE, a);

@@ -404,6 +404,33 @@ static int sink_needs(const Low *l, const Sink *s) {
                                  : s->at;
 }
 
+/* Does a sink of [w, end) read the value of candidate c out of its home? */
+static bool reads_home(Low *l, int w, int end, int c) {
+    const Prog *p = l->p;
+    bool *uses = NEWN(l->cx->a, bool, p->nvals), any = false;
+    uses[l->sc->cand[c].val] = true;
+    for (int v = l->sc->cand[c].val + 1; v < p->nvals; v++) {
+        int dep[MAX_DEPS], own = l->cand_of[v];
+        if (p->val[v].op == OP_RED || (own >= 0 && hold_keeps(l->hold[own]) && l->filled[own] >= 0)) continue;
+        for (int n = val_deps(p, &p->val[v], dep), i = 0; i < n; i++) uses[v] |= uses[dep[i]];
+    }
+    for (int q = w; q < end; q++) any |= uses[sink_needs(l, &l->sc->sink[q])];
+    return any;
+}
+
+/* A sweep that stores an output in which another value lived until now reads that value first. */
+static void read_homes(Low *l, int w, int end, int domain) {
+    for (int q = w; q < end; q++) {
+        const Sink *s = &l->sc->sink[q];
+        for (int c = 0; s->kind == SINK_OUT && c < l->sc->ncands; c++) {
+            const Cand *d = &l->sc->cand[c];
+            const Out *o = &l->p->out[s->at];
+            if (l->hold[c] != HOLD_OUTPUT || d->output != o->param || d->val == o->val || d->domain != domain) continue;
+            if (l->filled[c] >= 0 && reads_home(l, w, end, c)) low_val(l, d->val);
+        }
+    }
+}
+
 /* All sinks of one phase and one set of serial axes: [i, j) of the schedule. */
 static void lower_group(Low *l, int i, int j, Home *home) {
     const Sched *sc = l->sc;
@@ -439,6 +466,7 @@ static void lower_group(Low *l, int i, int j, Home *home) {
             low_end(l, n);
             n = low_begin(l, sc->domain[domain].mapped ? NODE_SWEEP : NODE_BLOCK, domain, NULL);
             l->b.memo0 = before, l->tick = tick; /* what the block made is in scope */
+            if (sc->domain[domain].mapped) read_homes(l, w, end, domain);
             for (int q = w; q < end; q++) lower_sink(l, &sc->sink[q], &home[q]);
             low_end(l, n);
             w = end;
@@ -490,6 +518,19 @@ static void make_holds(Low *l) {
     }
 }
 
+/* Stripes that nothing fills go: what needed the value is kept itself, or it is the fill of a read that is never outside. */
+static void drop_idle(Low *l) {
+    Kern *k = l->k;
+    int *now = NEWN(l->cx->a, int, k->nstripes + 1), n = 0;
+    for (int s = 0; s < k->nstripes; s++) {
+        now[s] = n;
+        if (k->stripe[s].first >= 0) k->stripe[n++] = k->stripe[s];
+    }
+    k->nstripes = n;
+    for (int i = 0; i < k->nins; i++)
+        if (k->ins[i].k == K_GET || k->ins[i].k == K_PUT) k->ins[i].imm = now[k->ins[i].imm];
+}
+
 Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     Sched *sc = NEW(cx->a, Sched);
     Kern *k = NEW(cx->a, Kern);
@@ -525,6 +566,7 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     }
     k->nsweeps = l->sweep_node + 1;
     if (l->err) return l->err;
+    drop_idle(l);
     err = kern_verify(cx, k);
     if (err) return err;
     *out = k;

@@ -19,13 +19,13 @@ typedef struct Low {
     int stride[MAX_PARAMS][MAX_RANK]; /* of dimensions whose stride is a run-time argument, else -1 */
     int scalar[MAX_PARAMS];
     /* where we stand */
-    int domain;              /* of the sweep being lowered, -1 in a block */
-    int sweep;               /* number of the sweep being lowered, in the schedule */
-    int sweep_node;          /* number of the last sweep node made: what live ranges of stripes count */
-    bool at_first;           /* mapped coordinates are 0 (the shift of a statistic) */
-    uint32_t serial;         /* serial axes of the enclosing loop */
-    int serial_index;        /* K_SERIAL of it, -1 */
-    int outer;               /* phase */
+    int domain;       /* of the sweep being lowered, -1 in a block */
+    int sweep;        /* number of the sweep being lowered, in the schedule */
+    int sweep_node;   /* number of the last sweep node made: what live ranges of stripes count */
+    bool at_first;    /* mapped coordinates are 0 (the shift of a statistic) */
+    uint32_t serial;  /* serial axes of the enclosing loop */
+    int serial_index; /* K_SERIAL of it, -1 */
+    int outer;        /* phase */
     int *hoisted;
     int *memo, *stamp, tick; /* values already made in this node */
     /* results of reductions, by value */
@@ -43,9 +43,11 @@ typedef struct Low {
     Err err;
 } Low;
 
-/* No call makes more than one of its operands: C leaves the order of arguments open, and the kern must not depend on the compiler. */
+/* No call makes more than one of its operands: C leaves the order of arguments open, and the kern must not depend on
+ * the compiler. */
 /* lowval.c: values and addresses where we stand */
-/* In the block before a sweep over `domain`: makes what `val` needs there that is the same for all elements, once instead of at every step. */
+/* In the block before a sweep over `domain`: makes what `val` needs there that is the same for all elements, once
+ * instead of at every step. */
 void low_hoist(Low *l, int val, int domain);
 int low_val(Low *l, int val);                /* the instruction that has it */
 void low_store(Low *l, int param, int x);    /* stores x to the in-place elements of an output */

@@ -72,6 +72,10 @@ void pair_before(Low *l, const Pair *pr, PairCells *c) {
         low_init(l, c->cell[i], ty, pr->stat == STAT_ONLINE && i == 0 ? -INFINITY : 0, 0);
     }
     if (pr->stat != STAT_SHIFTED) return;
+    if (!pr->n) { /* no first element */
+        c->shift = kb_const_f(&l->b, ty, 0);
+        return;
+    }
     l->at_first = true;
     l->tick++;
     int k = low_val(l, pr->x);
@@ -104,7 +108,8 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
         int mean0 = cell_get(l, c->cell[2], RANK_PACK), m20 = cell_get(l, c->cell[3], RANK_PACK);
         int n1 = op2(l, OP_ADD, n0, n), share = op2(l, OP_DIV, n, op2(l, OP_MAX, n1, one));
         int delta = op2(l, OP_SUB, mean, mean0);
-        /* not delta * delta first: before the first element mean0 is 0, and an infinite square times no elements is NaN */
+        /* not delta * delta first: before the first element mean0 is 0, and an infinite square times no elements is NaN
+         */
         int cross = op2(l, OP_MUL, delta, op2(l, OP_MUL, delta, op2(l, OP_MUL, n0, share)));
         cell_set(l, c->cell[0], op2(l, OP_ADD, sum0, sum));
         cell_set(l, c->cell[1], n1);

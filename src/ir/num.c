@@ -273,7 +273,9 @@ static Num op_f32(Op op, float x, float y, float z) {
     case OP_FMA: return of_f(fmaf(x, y, z));
     case OP_ATMOST: return of_f(x > y ? y : x);
     case OP_ATLEAST: return of_f(x < y ? y : x);
-    case OP_LDEXP: return of_f((float)((double)x * ldexp(1, isnan(y) ? 0 : (int)fmaxf(fminf(y, 400), -400)) + (isnan(y) ? (double)y : 0)));
+    case OP_LDEXP:
+        return of_f(
+            (float)((double)x * ldexp(1, isnan(y) ? 0 : (int)fmaxf(fminf(y, 400), -400)) + (isnan(y) ? (double)y : 0)));
     default: return of_f(NAN);
     }
 }

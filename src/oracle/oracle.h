@@ -73,7 +73,7 @@ bool fill_find(const char *s, Fill *out);
  * all dimensions but the last), and never where rank < 2. Integers with index_bound > 0 are gather indexes: within it,
  * and now and then up to 2 outside. */
 void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound);
-/* The extent of the axis that an integer parameter is an index along: one it reads at, or whose coordinate it is compared
- * with. 0 where it is none. */
+/* The extent of the axis that an integer parameter is an index along: one it reads at, or whose coordinate it is
+ * compared with. 0 where it is none. */
 int64_t fill_bound(const Prog *p, const Shape *s, int param);
 #endif

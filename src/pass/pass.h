@@ -1,16 +1,19 @@
-/* Floor 2: what is true of a program at a shape, before any plan: rewriting into plain reductions, domains, phases, what may be held. */
+/* Floor 2: what is true of a program at a shape, before any plan: rewriting into plain reductions, domains, phases,
+ * what may be held. */
 #ifndef ROWFOLD_PASS_H
 #define ROWFOLD_PASS_H
 
 #include "../ir/ir.h"
 
-/* Rewrites mean, var, norm2 and logsumexp into sums and maxima, drops values nobody needs. Same outputs, same parameters. */
+/* Rewrites mean, var, norm2 and logsumexp into sums and maxima, drops values nobody needs. Same outputs, same
+ * parameters. */
 Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *s);
 
 enum { MAX_DOMAINS = 16, MAX_SINKS = 96, MAX_CANDS = 64, MAX_PAIRS = 16 };
 
-/* An index space swept together. The serial axes are looped over by every lane; the mapped ones, flattened in axis order, are spread over
- * the lanes by the ownership map. No mapped axes: every lane does the same (a value per serial point, or one per row). */
+/* An index space swept together. The serial axes are looped over by every lane; the mapped ones, flattened in axis
+ * order, are spread over the lanes by the ownership map. No mapped axes: every lane does the same (a value per serial
+ * point, or one per row). */
 typedef struct Domain {
     uint32_t axes, serial, mapped;
     int64_t n_serial, n_mapped; /* products of extents; 1 for none */
@@ -18,7 +21,8 @@ typedef struct Domain {
 
 /* Two reductions that one sweep can do together. */
 typedef struct Pair {
-    Stat stat; /* STAT_ONLINE: first = max(x), second = sum(exp(x - first)). STAT_SHIFTED (and WELFORD): first = sum(x), second = sum((x - first/n)^2) */
+    Stat stat; /* STAT_ONLINE: first = max(x), second = sum(exp(x - first)). STAT_SHIFTED (and WELFORD): first = sum(x),
+                  second = sum((x - first/n)^2) */
     int x, first, second;
     int64_t n; /* elements reduced over */
 } Pair;
@@ -27,7 +31,7 @@ typedef enum SinkKind { SINK_RED, SINK_OUT, SINK_FILL } SinkKind;
 /* What makes a sweep necessary: a reduction, an output's store, or (fuse off) the filling of a held value. */
 typedef struct Sink {
     SinkKind kind;
-    int at;           /* SINK_RED, SINK_FILL: the value; SINK_OUT: index into prog.out */
+    int at; /* SINK_RED, SINK_FILL: the value; SINK_OUT: index into prog.out */
     int domain;
     int outer, inner; /* phase: a sweep of the row, and within one serial point of it */
     int sweep;        /* number of the sweep that does it, in order of execution */
@@ -40,12 +44,12 @@ typedef struct Sweep {
 /* A value that is needed in at least two phases: worth a hold. */
 typedef struct Cand {
     int val;
-    const char *name;   /* parameter's name for an input read in place, else the assigned name */
-    bool load;          /* an input read in place */
-    Ty storage;         /* type it has in memory (loads) or its compute type */
+    const char *name; /* parameter's name for an input read in place, else the assigned name */
+    bool load;        /* an input read in place */
+    Ty storage;       /* type it has in memory (loads) or its compute type */
     int domain;
-    int sweeps;         /* how many sweeps need it when nothing is held */
-    int output;         /* the out parameter that could serve as its home (same axes, type = compute type), or -1 */
+    int sweeps; /* how many sweeps need it when nothing is held */
+    int output; /* the out parameter that could serve as its home (same axes, type = compute type), or -1 */
     Hold pinned;
 } Cand;
 
@@ -60,10 +64,15 @@ typedef struct Sched {
     Cand cand[MAX_CANDS];
     Pair pair[MAX_PAIRS]; /* those used with this stat */
 } Sched;
-/* Phases of a simplified program. `held`: with fuse off, bit i says candidate i is held and so has a sweep of its own (candidates are numbered alike
- * for every held set). Fails with plan.* slugs where the program does not fit the limits or the statistic has no pair (plan.stat_unused). */
+/* The element axes that every lane loops over; the others are spread over the lanes. Extents of element axes must be
+ * known. */
+uint32_t sched_serial(const Prog *p, const Shape *s);
+/* Phases of a simplified program. `held`: with fuse off, bit i says candidate i is held and so has a sweep of its own
+ * (candidates are numbered alike for every held set). Fails with plan.* slugs where the program does not fit the limits
+ * or the statistic has no pair (plan.stat_unused). */
 Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint64_t held, Sched *out);
-/* First and last sweep in which candidate `cand` is needed when exactly `held` (bit i: candidate i) are held; -1 where it is not needed. */
+/* First and last sweep in which candidate `cand` is needed when exactly `held` (bit i: candidate i) are held; -1 where
+ * it is not needed. */
 void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last);
 /* What a reduction keeps of its domain, and so where it adds up. */
 typedef enum Kept {

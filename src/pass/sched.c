@@ -34,21 +34,83 @@ static uint32_t elem_axes(const Prog *p, const Val *v) {
     return v->axes & ~p->row_axes;
 }
 
+/* Element axes of a tensor that a row axis parts in memory from its last ones. Spread over lanes together with those,
+ * each element would need its place worked out by division and be read alone. A run of this many elements keeps lanes
+ * busy by itself. */
+enum { LONG_RUN = 64 };
+static uint32_t axes_apart(const Prog *p, const Shape *s) {
+    uint32_t apart = 0, in_place = 0;
+    for (int i = 0; i < p->nvals; i++)
+        if (p->val[i].op == OP_LOAD && val_in_place(p, &p->val[i])) in_place |= 1u << p->val[i].param;
+    for (int i = 0; i < p->nouts; i++) in_place |= 1u << p->out[i].param;
+    for (int q = 0; q < p->nparams; q++) {
+        const Param *t = &p->param[q];
+        int64_t run = 1;
+        bool any = false, parted = false;
+        for (int d = t->rank - 1; d >= 0 && in_place >> q & 1; d--) {
+            if (p->row_axes >> t->axis[d] & 1)
+                parted = any;
+            else if (parted && run >= LONG_RUN)
+                apart |= 1u << t->axis[d];
+            else if (!parted)
+                run *= s->n[t->axis[d]], any = true; /* shape_bind checked that products fit */
+        }
+    }
+    return apart;
+}
+
 /* A reduction needs its domain's mapped axes all reduced (lanes meet) or all kept (lanes never meet). Where neither
  * holds, the smaller cause moves to the serial loops: the kept axes if the fastest one is reduced, else the reduced
  * ones. */
-static uint32_t choose_serial(const Prog *p) {
-    uint32_t serial = 0;
+static bool split_reductions(const Prog *p, uint32_t *serial) {
+    bool more = false;
+    for (int i = 0; i < p->nvals; i++) {
+        const Val *v = &p->val[i];
+        if (v->op != OP_RED) continue;
+        uint32_t mapped = (elem_axes(p, &p->val[v->a[0]]) | v->over) & ~*serial, in = mapped & v->over;
+        if (!in || in == mapped) continue;
+        int fast = 31 - __builtin_clz(mapped);
+        *serial |= v->over >> fast & 1 ? mapped & ~v->over : in;
+        more = true;
+    }
+    return more;
+}
+
+/* What each lane has added up for its own elements can be used only where lanes own the same elements: in a sweep over
+ * further axes, those are looped over. */
+static bool split_users(const Prog *p, int root, uint32_t axes, uint32_t *serial) {
+    bool needed[MAX_VALS] = {0}, more = false;
+    needed[root] = true;
+    for (int v = root; v >= 0; v--) {
+        const Val *x = &p->val[v];
+        if (!needed[v]) continue;
+        if (x->op != OP_RED) {
+            int dep[MAX_DEPS];
+            for (int n = val_deps(p, x, dep), i = 0; i < n; i++) needed[dep[i]] = true;
+            continue;
+        }
+        uint32_t kept = elem_axes(p, x) & ~*serial, extra = axes & ~*serial & ~kept;
+        if (!kept || x->over & ~*serial || !extra) continue;
+        *serial |= extra;
+        more = true;
+    }
+    return more;
+}
+
+uint32_t sched_serial(const Prog *p, const Shape *s) {
+    uint32_t serial = axes_apart(p, s);
     for (bool again = true; again;) {
-        again = false;
+        again = split_reductions(p, &serial);
         for (int i = 0; i < p->nvals; i++) {
             const Val *v = &p->val[i];
-            if (v->op != OP_RED) continue;
-            uint32_t mapped = (elem_axes(p, &p->val[v->a[0]]) | v->over) & ~serial, in = mapped & v->over;
-            if (!in || in == mapped) continue;
-            int fast = 31 - __builtin_clz(mapped);
-            serial |= v->over >> fast & 1 ? mapped & ~v->over : in;
-            again = true;
+            if (v->op == OP_RED)
+                again |= split_users(p, v->a[0], elem_axes(p, &p->val[v->a[0]]) | v->over, &serial);
+        }
+        for (int i = 0; i < p->nouts; i++) {
+            const Param *o = &p->param[p->out[i].param];
+            uint32_t axes = 0;
+            for (int k = 0; k < o->rank; k++) axes |= 1u << o->axis[k];
+            again |= split_users(p, p->out[i].val, axes & ~p->row_axes, &serial);
         }
     }
     return serial;
@@ -149,11 +211,25 @@ static int find_pair(Make *m, Stat stat, int second, int *x) {
     return -1;
 }
 
+/* Is it made of what each lane has added up for its own elements? The first element of that, which a shift would be, is one lane's alone. */
+static bool is_of_lanes(const Make *m, int root) {
+    bool needed[MAX_VALS] = {0};
+    needed[root] = true;
+    for (int v = root; v >= 0; v--) {
+        const Val *x = &m->p->val[v];
+        int dep[MAX_DEPS];
+        if (needed[v] && x->op == OP_RED && elem_axes(m->p, x) & ~m->sc->serial) return true;
+        if (!needed[v] || x->op == OP_RED) continue;
+        for (int n = val_deps(m->p, x, dep), i = 0; i < n; i++) needed[dep[i]] = true;
+    }
+    return false;
+}
+
 static void find_pairs(Make *m, Stat stat) {
     Sched *sc = m->sc;
     for (int v = 0; v < m->p->nvals && sc->npairs < MAX_PAIRS; v++) {
         int x, first = find_pair(m, stat, v, &x);
-        if (first < 0) continue;
+        if (first < 0 || (stat == STAT_SHIFTED && is_of_lanes(m, x))) continue;
         const Val *r = &m->p->val[v];
         /* only where lanes meet: the merge of partial statistics is a join */
         uint32_t mapped = (elem_axes(m->p, &m->p->val[x]) | r->over) & ~sc->serial;
@@ -371,7 +447,7 @@ static void find_cands(Make *m) {
 }
 
 Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint64_t held, Sched *out) {
-    *out = (Sched){.fuse = fuse, .stat = stat, .serial = choose_serial(p)};
+    *out = (Sched){.fuse = fuse, .stat = stat, .serial = sched_serial(p, s)};
     if (!fuse && stat != STAT_TWO_PASS)
         return diag(cx, S_PLAN_STAT_NEEDS_FUSE, NOWHERE, "fuse=on, or stat=two-pass",
                     "stat=%s joins two sweeps, fuse=off keeps them apart", stat_text(stat));

@@ -223,7 +223,12 @@ static Err check_packs(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     for (int i = 0; i < sc->ndomains; i++) mapped |= sc->domain[i].mapped;
     for (int q = 0; q < pb->prog->nparams && pb->caps.max_pack_bytes; q++) {
         const Param *p = &pb->prog->param[q];
-        if (!p->rank || pb->strided >> q & 1 || !(mapped >> p->axis[p->rank - 1] & 1)) continue;
+        bool side_by_side = false, more = true; /* dimensions of extent 1 are none in memory */
+        for (int d = p->rank - 1; d >= 0 && more; d--) {
+            side_by_side |= mapped >> p->axis[d] & 1;
+            more = !(pb->prog->row_axes >> p->axis[d] & 1) && pb->shape.n[p->axis[d]] == 1;
+        }
+        if (!side_by_side || pb->strided >> q & 1) continue;
         bool used = p->dir != DIR_IN;
         for (int v = 0; v < pb->prog->nvals && !used; v++)
             used = pb->prog->val[v].op == OP_LOAD && pb->prog->val[v].param == q &&
@@ -402,6 +407,18 @@ static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
     *(kept == ADD_UP_LANE ? slots : points) = i64_min(n, STRIPE_MOST);
 }
 
+/* Sweeps of one phase with the same serial axes are one loop. What lives on after it, or from before it, lives in all its rounds. */
+static void live_in_loops(const Sched *sc, int *first, int *last) {
+    for (int from = 0, to; from < sc->nsweeps; from = to) {
+        uint32_t serial = sc->domain[sc->sweep[from].domain].serial;
+        to = from + 1;
+        while (to < sc->nsweeps && sc->sweep[to].outer == sc->sweep[from].outer && sc->domain[sc->sweep[to].domain].serial == serial) to++;
+        if (!serial || *last < from || *first >= to) continue;
+        if (*first < from && *last < to) *last = to - 1;
+        if (*last >= to && *first > from) *first = from;
+    }
+}
+
 static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held, Stripes *st) {
     int64_t at[MAX_SINKS] = {0};
     Buf parts = buf_new(cx->a);
@@ -412,6 +429,7 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
         int first, last;
         sched_live(sc, pb->prog, held, i, &first, &last);
         if (first < 0) continue; /* what needed it is kept */
+        live_in_loops(sc, &first, &last);
         buf_fmt(&parts, " %s=%lld", sc->cand[i].name, (long long)slots);
         st->sum += slots;
         for (int w = first; w <= last; w++) at[w] += slots;
@@ -429,7 +447,9 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
         if (slots + points)
             buf_fmt(&parts, " %s=%lld", red_info(pb->prog->val[s->at].red)->text, (long long)(slots + points));
         st->sum += slots;
-        for (int w = s->sweep; w < sc->nsweeps; w++) at[w] += slots;
+        int first = s->sweep, after = sc->nsweeps; /* started before its loop */
+        live_in_loops(sc, &first, &after);
+        for (int w = first; w < sc->nsweeps; w++) at[w] += slots;
     }
     for (int w = 0; w < sc->nsweeps; w++) st->live = i64_max(st->live, at[w]);
     int64_t need = pb->summed_budget ? st->sum : st->live, budget = pb->caps.stripe_slots;

@@ -200,10 +200,12 @@ static Err open_hold(Cx *cx, const Cand *c, const Item *it, Space *s) {
     return set_hold(cx, s, c->name, h, n);
 }
 
-/* A fixed order leaves the other dimensions that shape a sum one value; items behind it in the text may still ask for more. */
+/* A fixed order leaves the other dimensions that shape a sum one value; items behind it in the text may still ask for
+ * more. */
 static void fit_order(Cx *cx, Space *s, int order) {
     static const int one_dims[] = {DIM_V, DIM_stat, DIM_div};
-    for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++) set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
+    for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++)
+        set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
     if (order == ORDER_FIXED) {
         int acc[8], n = 0;
         for (int i = 0; i < s->n[DIM_W] && n < COUNT(acc); i++) {
@@ -277,21 +279,49 @@ static int widest_type(const Prog *p) {
     return b;
 }
 
+/* Elements of a pack that every dense layout allows: the widest access, halved until it divides the row. */
+static int widest_pack(const Problem *pb, int64_t n) {
+    int pack = 16, bytes = widest_type(pb->prog);
+    while (pack > 1 && (n % pack || pack * bytes > (pb->caps.max_pack_bytes ? pb->caps.max_pack_bytes : 16))) pack /= 2;
+    return pack;
+}
+
 /* Lanes, most promising first, none much longer than the row. On a host a lane is an element of a vector, and a few
- * vectors hide the latency of the arithmetic; on a GPU a lane is a thread. */
-static void default_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
-    static const int vectors[] = {4, 8, 2, 16, 1}, subgroups[] = {8, 4, 16, 2, 32, 1};
-    bool host = pb->caps.kind == KIND_HOST;
-    const int *times = host ? vectors : subgroups;
-    int v[8], count = 0, most = host ? 512 : 1024, L = pb->caps.subgroup;
+ * vectors hide the latency of the arithmetic. */
+static void host_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
+    static const int vectors[] = {4, 8, 2, 16, 1};
+    int v[8], count = 0, L = pb->caps.subgroup;
     int64_t useful = ceil_div(n, L) * L;
-    for (int i = 0; i < (host ? COUNT(vectors) : COUNT(subgroups)); i++) {
-        int W = L * times[i];
-        if (W <= most && W <= pb->caps.max_lanes && W <= useful && dim_is_legal(DIM_W, W)) v[count++] = W;
+    for (int i = 0; i < COUNT(vectors); i++) {
+        int W = L * vectors[i];
+        if (W <= 512 && W <= pb->caps.max_lanes && W <= useful && dim_is_legal(DIM_W, W)) v[count++] = W;
     }
-    if (is_ordered(pb->prog)) count = 0;
     if (!count) v[count++] = 1;
     set_dim(cx, s, DIM_W, v, count);
+}
+
+/* On a GPU a lane is a thread, and best with 2 to 4 packs of its own (measured: 262144x128 to 16384x8192 of bf16);
+ * where there are too few rows to fill the machine, one pack a lane is soonest done. Short rows share a group of some
+ * 128 lanes. */
+static void gpu_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
+    static const int packs[] = {4, 2, 8, 1};
+    int v[8], count = 0, pack = widest_pack(pb, n), L = pb->caps.subgroup;
+    for (int i = 0; i < COUNT(packs); i++) {
+        int64_t W = ceil_div(ceil_div(n, pack), packs[i]), round = 1;
+        while (round < W && round < L) round *= 2;
+        W = i64_min(ceil_div(W, round) * round, pb->caps.max_lanes);
+        while (W > 1 && !dim_is_legal(DIM_W, (int)W)) W--;
+        add_once(v, &count, (int)W);
+    }
+    set_dim(cx, s, DIM_W, v, count);
+    int P[3], nP = 0;
+    add_once(P, &nP, v[0] < 128 ? 128 / v[0] < 32 ? 128 / v[0] : 32 : 1);
+    add_once(P, &nP, v[0] < 64 ? 64 / v[0] < 32 ? 64 / v[0] : 32 : 1);
+    add_once(P, &nP, 1);
+    for (int i = 0; i < nP; i++)
+        while (P[i] > 1 && !dim_is_legal(DIM_P, P[i])) P[i]--;
+    set_dim(cx, s, DIM_P, P, nP);
+    set_dim(cx, s, DIM_V, &pack, 1);
 }
 
 static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
@@ -301,9 +331,10 @@ static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space 
         bool pinned = c->pinned != HOLD_AUTO;
         if (!c->load && !v->name && !pinned) continue; /* keeping an unnamed step loses to keeping what it is made of */
         bool weight = c->load && !(v->axes & pb->prog->row_axes); /* all rows read it: caches keep it */
-        Hold h[3] = {c->load ? HOLD_RELOAD : HOLD_RECOMPUTE, HOLD_REGISTER, HOLD_OUTPUT};
+        bool gpu = pb->caps.kind == KIND_CUDA;
+        Hold h[3] = {c->load ? HOLD_RELOAD : HOLD_RECOMPUTE, HOLD_REGISTER, gpu ? HOLD_SHARED : HOLD_OUTPUT};
         if (pinned) h[0] = c->pinned;
-        set_hold(cx, s, c->name, h, pinned || weight || !pb->noalias ? 1 : c->output < 0 ? 2 : 3);
+        set_hold(cx, s, c->name, h, pinned || weight || !pb->noalias ? 1 : !gpu && c->output < 0 ? 2 : 3);
     }
 }
 
@@ -322,7 +353,8 @@ static bool shed_hold(Space *s, int keep) {
 
 /* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int minor[] = {DIM_acc, DIM_div, DIM_flight, DIM_prefetch, DIM_load, DIM_V, DIM_store, DIM_P};
+    static const int minor[] = {DIM_acc,  DIM_early, DIM_div,   DIM_flight, DIM_prefetch,
+                                DIM_load, DIM_V,     DIM_store, DIM_P};
     static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
     while (space_count(s) > SPACE_DEFAULT) {
         bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
@@ -342,6 +374,16 @@ static bool divides(const Prog *p) {
     return false;
 }
 
+/* Is there an input that all rows read? */
+static bool has_weight(const Prog *p) {
+    for (int q = 0; q < p->nparams; q++) {
+        uint32_t axes = 0;
+        for (int d = 0; d < p->param[q].rank; d++) axes |= 1u << p->param[q].axis[d];
+        if (p->param[q].dir == DIR_IN && axes && !(axes & p->row_axes)) return true;
+    }
+    return false;
+}
+
 Err space_default(Cx *cx, const Problem *pb, Space *out) {
     Plan base = plan_default();
     Holdable all;
@@ -356,7 +398,10 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++)
         if (all.stat[st]) stat[nstat++] = st;
     set_dim(cx, out, DIM_stat, stat, nstat);
-    default_lanes(cx, pb, n, out);
+    if (ordered)
+        set_dim(cx, out, DIM_W, (const int[]){1}, 1);
+    else
+        (host ? host_lanes : gpu_lanes)(cx, pb, n, out);
     default_holds(cx, pb, &all, out);
     if (!ordered) {
         set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
@@ -366,14 +411,11 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
-        set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER}, 1); /* whole registers first: one joined in itself */
+        set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER},
+                1); /* whole registers first: one joined in itself */
     } else {
-        int pack = 16, bytes = widest_type(pb->prog);
-        while (pack > 1 && pack * bytes > (pb->caps.max_pack_bytes ? pb->caps.max_pack_bytes : 16)) pack /= 2;
-        set_dim(cx, out, DIM_V, (const int[]){pack, 1},
-                ordered || pack == 1 ? 1 : 2); /* the widest access, then none */
         if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
-        if (n <= 1024 && !ordered) set_dim(cx, out, DIM_P, (const int[]){1, 4}, 2);
+        if (pb->caps.kind == KIND_CUDA && has_weight(pb->prog)) set_dim(cx, out, DIM_early, (const int[]){0, 1}, 2);
     }
     shed(out);
     return OK;

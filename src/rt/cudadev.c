@@ -415,8 +415,9 @@ static Err cuda_sync(Cx *cx, Device *d) {
     CudaDevice *c = (CudaDevice *)d;
     bool pushed;
     Err err = cuda_enter(cx, c, &pushed);
-    if (!err) err = cuda_said(cx, c, c->cu.ctx_sync(), S_RT_CUDA, "a kernel failed");
-    if (!err) cuda_leave(c, pushed);
+    if (err) return err;
+    err = cuda_said(cx, c, c->cu.ctx_sync(), S_RT_CUDA, "a kernel failed");
+    cuda_leave(c, pushed);
     return err;
 }
 

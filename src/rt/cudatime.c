@@ -152,7 +152,7 @@ static Err fastest(Cx *cx, Job *job, CuModule mod, int reps, double *t, double *
 
 Err cuda_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
     CudaDevice *c = (CudaDevice *)d;
-    bool pushed;
+    bool pushed = false;
     char *cubin = NULL;
     size_t size = 0;
     CuModule mod = NULL;

@@ -169,6 +169,7 @@ bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir
     argv[n++] = "-o";
     argv[n++] = so;
     argv[n++] = src;
+    argv[n++] = "-lm"; /* f64 special functions: a host that was loaded privately has no libm to lend */
     if (cc->family == CC_GCC) argv[n++] = "-lgcc"; /* what has no instruction, such as 128-bit division */
     argv[n] = NULL;
     Ended end;

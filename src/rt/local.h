@@ -58,6 +58,9 @@ Err rt_add(Cx *cx, Rt *rt, Device *d); /* on failure the device stays the caller
 void rt_say(Rt *rt, enum Note kind, const char *fmt, ...) PRINTF(3, 4);
 struct Cache *rt_cache(Rt *rt);
 Err rt_oom(Cx *cx, const char *what, size_t bytes);
+#ifdef __clang_analyzer__ /* as for diag: it is never OK */
+#define rt_oom(...) (rt_oom(__VA_ARGS__), ERR_MEMORY)
+#endif
 
 /* ---- plainmem.c: ordinary memory as device memory ---- */
 Err plain_get(Cx *cx, Device *d, size_t bytes, Mem **out);

@@ -18,16 +18,13 @@ static const char *const fixed[] = {"--std=c++17",
                                     "--prec-sqrt=true",
                                     "--ftz=false",
                                     "--device-as-default-execution-space",
-                                    "-w", "--minimal"};
+                                    "-w"};
 enum { MAX_LOG = 1 << 20, MAX_CUBIN = 64 << 20 };
 
 bool nvrtc_open(Nvrtc *n) {
-    static const char *const names[] = {"libnvrtc.so.13",
-                                        "/usr/local/cuda/lib64/libnvrtc.so.13",
-                                        "/usr/local/cuda/lib/libnvrtc.so.13",
-                                        "libnvrtc.so.12",
-                                        "/usr/local/cuda/lib64/libnvrtc.so.12",
-                                        "/usr/local/cuda/lib/libnvrtc.so.12"};
+    static const char *const names[] = {
+        "libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "/usr/local/cuda/lib/libnvrtc.so.13",
+        "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12", "/usr/local/cuda/lib/libnvrtc.so.12"};
     const char *asked = getenv("ROWFOLD_NVRTC");
     *n = (Nvrtc){0};
     if (asked && asked[0])

@@ -43,7 +43,7 @@ void rt_put(const Rt *rt, void *p) {
     if (p) rt->al.put(rt->al.user, p);
 }
 
-Err rt_oom(Cx *cx, const char *what, size_t bytes) {
+Err(rt_oom)(Cx *cx, const char *what, size_t bytes) {
     return diag(cx, S_OOM, NOWHERE, NULL, "no memory for %s (%zu bytes)", what, bytes);
 }
 

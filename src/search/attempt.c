@@ -1,13 +1,27 @@
-/* One plan, from source text to samples: emitted, built, checked in full, timed. The same code in the searching process
- * and in its workers. */
+/* One plan, from source text to samples: lowered, audited, emitted, built, checked in full, timed. The same code in the
+ * searching process and in its workers. */
 #include "attempt.h"
+
+#include "../audit/audit.h"
 
 #include <string.h>
 
+Err attempt_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
+    AuditReport report;
+    Err err = kern_lower(cx, pb, plan, out);
+    if (err) return err;
+    return audit_kern(cx, pb->prog, &pb->shape, &pb->caps, pb->noalias, pb->summed_budget, pb->strided, *out, &report);
+}
+
+Err attempt_spell(Cx *cx, const Problem *pb, const Kern *k, Unit *u) {
+    Err err = unit_emit(cx, pb, k, u);
+    return err ? err : audit_unit(cx, k, u);
+}
+
 Err attempt_emit(Cx *cx, const Problem *pb, const Plan *plan, Unit *u, char sha[65]) {
     Kern *k;
-    Err err = kern_lower(cx, pb, plan, &k);
-    if (!err) err = unit_emit(cx, pb, k, u);
+    Err err = attempt_lower(cx, pb, plan, &k);
+    if (!err) err = attempt_spell(cx, pb, k, u);
     if (!err) sha256_hex(u->text, strlen(u->text), sha);
     return err;
 }

@@ -16,6 +16,9 @@ typedef struct Attempt { /* what came of it, as far as it went */
     Verdict verdict;
     Times times;
 } Attempt;
+/* As kern_lower and unit_emit, and audited: a finding is the error. */
+Err attempt_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out);
+Err attempt_spell(Cx *cx, const Problem *pb, const Kern *k, Unit *u);
 Err attempt_emit(Cx *cx, const Problem *pb, const Plan *plan, Unit *u, char sha[65]);
 /* *mod is NULL before and after; in between it is the caller's, should memory run out. */
 Err attempt_run(Cx *cx, Bed *bed, const Unit *u, const Ask *q, Module **mod, Attempt *out);

@@ -36,7 +36,8 @@ static Err open_problem(Cx *cx, Desk *d, const json_t *j, json_t *reply) {
     if (!err) err = rt_find(cx, d->rt, device, &dev);
     if (!err) err = problem_read(cx, json_object_get(j, "problem"), &d->pb);
     if (!err) err = bed_make(cx, dev, &d->pb, (uint64_t)json_integer_value(json_object_get(j, "seed")), &d->bed);
-    if (!err) json_object_set_new(reply, "identity", json_string(dev_identity(dev)));
+    if (!err) /* a worker of another version would build something else */
+        json_object_set_new(reply, "identity", json_sprintf("%s; rowfold %s", dev_identity(dev), ROWFOLD_VERSION_TEXT));
     return err;
 }
 

@@ -163,8 +163,8 @@ static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt 
 }
 
 static Err start(Cx *cx, Worker *w) {
-    int fd[2];
-    char why[128], identity[512] = "";
+    int fd[2] = {-1, -1};
+    char why[128], identity[1024] = "";
     int err = pair(fd);
     if (!err) {
         err = spawn(w->path, fd[1], &w->pid);
@@ -182,8 +182,8 @@ static Err start(Cx *cx, Worker *w) {
                           o->build_timeout_ms, "seed", (json_int_t)w->o.seed, "problem", problem_json(cx->a, w->o.pb));
     Attempt t;
     Err e = exchange(cx, w, j, OPEN_SECONDS, &t, identity, sizeof identity);
-    if (!e && !str_eq(identity, dev_identity(w->o.dev)))
-        e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker sees another device: %s", identity);
+    if (!e && !str_eq(identity, arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT)))
+        e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker has another device or version: %s", identity);
     if (e) stop(w);
     return e;
 }
@@ -211,6 +211,16 @@ void worker_free(Worker *w) {
     al.put(al.user, w);
 }
 
+/* One that ended between two candidates is nobody's fault. */
+static bool running(Worker *w) {
+    if (w->pid && waitpid(w->pid, NULL, WNOHANG) != 0) {
+        kill(-w->pid, SIGKILL);
+        w->pid = 0;
+        stop(w);
+    }
+    return w->pid != 0;
+}
+
 static const char *plan_text(Cx *cx, const Plan *plan) {
     Buf b = buf_new(cx->a);
     plan_print(plan, &b);
@@ -222,14 +232,19 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     char sha[65];
     memcpy(sha, out->unit_sha, sizeof sha); /* of the source as it was made here */
     *lost = false;
-    if (!w->pid) {
+    if (!running(w)) {
         Err err = start(cx, w);
         *lost = err != OK;
         if (err) return err;
     }
     json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", plan_text(cx, plan), "ask", ask_json(q));
     Err err = exchange(cx, w, j, w->o.max_seconds, &t, NULL, 0);
-    if (!err && (!str_eq(sha, t.unit_sha) || !t.times.n || !t.verdict.ok)) err = garbage(cx, w);
+    if (!err && *t.unit_sha && !str_eq(sha, t.unit_sha)) { /* the candidate is not to blame */
+        stop(w);
+        *lost = true;
+        return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "%s is of another rowfold", w->path);
+    }
+    if (!err && (!t.times.n || !t.verdict.ok)) err = garbage(cx, w);
     if (w->pid) *out = t;
     memcpy(out->unit_sha, sha, sizeof sha);
     /* What gives wrong results or cannot be launched may have written anywhere: the next one gets a clean process. */
@@ -238,7 +253,7 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
 }
 
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {
-    Err err = w->pid ? OK : start(cx, w);
+    Err err = running(w) ? OK : start(cx, w);
     if (err) return err;
     return exchange(cx, w, json_pack("{s:s,s:i,s:s}", "op", "load", "slot", slot, "plan", plan_text(cx, plan)),
                     w->o.max_seconds, out, NULL, 0);

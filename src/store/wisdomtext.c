@@ -102,10 +102,10 @@ static Err field(Cx *cx, const char *name, const char *accept) {
 }
 
 static Err read_samples(Cx *cx, const json_t *list, Entry1 *e) {
-    e->nsamples = (int)json_array_size(list);
-    if (!json_is_array(list) || json_array_size(list) < 1 || json_array_size(list) > STORE_SAMPLES)
-        return field(cx, "samples_ns", "1 to 64 numbers");
-    double sorted[STORE_SAMPLES];
+    size_t count = json_array_size(list); /* 0 where it is no array */
+    if (count < 1 || count > STORE_SAMPLES) return field(cx, "samples_ns", "1 to 64 numbers");
+    e->nsamples = (int)count;
+    double sorted[STORE_SAMPLES] = {0};
     for (int i = 0; i < e->nsamples; i++) {
         const json_t *v = json_array_get(list, (size_t)i);
         double x = json_number_value(v);

@@ -1,4 +1,5 @@
-/* Floor 1: facts about machines (Caps), what a kernel asks of one (Demand), and source text for one (Unit). Data only, no device needed. */
+/* Floor 1: facts about machines (Caps), what a kernel asks of one (Demand), and source text for one (Unit). Data only,
+ * no device needed. */
 #ifndef ROWFOLD_TARGET_H
 #define ROWFOLD_TARGET_H
 
@@ -13,60 +14,62 @@ bool isa_find(const char *s, Isa *out);
 
 /* What a machine can do. Everything a plan's legality depends on is here, so planning needs no machine. */
 typedef struct Caps {
-    char name[64];          /* preset or device name */
+    char name[64]; /* preset or device name */
     Kind kind;
-    Isa isa;                /* host only */
-    int subgroup;           /* lanes that combine without a barrier: f32 elements of a SIMD register on a host, 32 on most GPUs */
-    int max_lanes;          /* most lanes one row may have in a group (1024 on GPUs) */
-    int max_group;          /* most lanes in a group, over its rows */
-    int max_pack_bytes;     /* widest access of one lane: 16 on GPUs; 0: no limit (hosts) */
-    int stripe_slots;       /* f32 slots a lane may keep in its stripes (64 on GPUs: registers; hosts: the row buffer's bytes / 4 / lanes) */
+    Isa isa;      /* host only */
+    int subgroup; /* lanes that combine without a barrier: f32 elements of a SIMD register on a host, 32 on most GPUs */
+    int max_lanes;      /* most lanes one row may have in a group (1024 on GPUs) */
+    int max_group;      /* most lanes in a group, over its rows */
+    int max_pack_bytes; /* widest access of one lane: 16 on GPUs; 0: no limit (hosts) */
+    int stripe_slots; /* f32 slots a lane may keep in its stripes (64 on GPUs: registers; hosts: the row buffer's bytes
+                         / 4 / lanes) */
     int64_t row_buffer_bytes; /* hosts: most bytes a row's stripes may take together; 0: stripe_slots rules */
-    int64_t shared_bytes;   /* on-chip memory of a group; 0: none */
-    int64_t registers;      /* 32-bit registers of a unit; 0: not known */
-    int units;              /* multiprocessors or cores */
-    int max_cluster;        /* groups that share on-chip memory; 1: none */
-    bool has_keep;          /* load policies keep, no-allocate, stream are real */
-    bool has_stream_store;  /* streaming stores are real */
-    bool unordered_collect; /* the device's own subgroup collective has an unspecified tree (Metal) */
-    bool poly_math;         /* special functions are rowfold's polynomials (always on hosts) */
-    int64_t cache_line;     /* bytes */
+    int64_t shared_bytes;     /* on-chip memory of a group; 0: none */
+    int64_t registers;        /* 32-bit registers of a unit; 0: not known */
+    int units;                /* multiprocessors or cores */
+    int max_cluster;          /* groups that share on-chip memory; 1: none */
+    bool has_keep;            /* load policies keep, no-allocate, stream are real */
+    bool has_stream_store;    /* streaming stores are real */
+    bool unordered_collect;   /* the device's own subgroup collective has an unspecified tree (Metal) */
+    bool poly_math;           /* special functions are rowfold's polynomials (always on hosts) */
+    int64_t cache_line;       /* bytes */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* a core's or unit's own, shared ones; 0: not known */
     double copy_bytes_per_s, launch_s;    /* nominal, for estimates without a calibration */
 } Caps;
 /* m1max h200 rtx4060 avx512 avx2 neon portable; false when there is no such preset. */
 bool caps_preset(const char *name, Caps *out);
 int caps_presets(const char *const **names); /* count and list of names */
-void caps_print(const Caps *c, Buf *out);     /* key=value, one line; reads back to equal Caps */
+void caps_print(const Caps *c, Buf *out);    /* key=value, one line; reads back to equal Caps */
 Err caps_read(Cx *cx, const char *text, Caps *out);
 bool caps_equal(const Caps *a, const Caps *b);
 
-/* What one launch asks of the machine: counted from the kern, never modelled. lane: the busiest lane of a row, each domain rounded
- * by its own ownership map. row: one whole row. Unknown makes all zero. */
+/* What one launch asks of the machine: counted from the kern, never modelled. lane: the busiest lane of a row, each
+ * domain rounded by its own ownership map. row: one whole row. Unknown makes all zero. */
 typedef struct Bytes {
     double global_read, global_write, private_read, private_write;
 } Bytes;
 typedef struct Demand {
     bool known;
     Bytes lane, row;
-    double first_read;      /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver; the rest comes from caches */
-    double lane_rounds;     /* slots of every domain, added */
-    double lane_packs;      /* packs of every domain */
-    double collectives;     /* joins over lanes, per row */
-    double barriers;        /* per row */
+    double first_read;  /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver;
+                           the rest comes from caches */
+    double lane_rounds; /* slots of every domain, added */
+    double lane_packs;  /* packs of every domain */
+    double collectives; /* joins over lanes, per row */
+    double barriers;    /* per row */
     double lane_ops[COST_CLASSES], row_ops[COST_CLASSES];
-    double shared_bytes;    /* of a group */
-    double launches;        /* kernels a call starts */
-    double live_values;     /* most values live at once in a lane, stripes apart */
-    double stripe_slots;    /* most stripe slots live at once in a lane (lifetime-compacted) */
+    double shared_bytes;     /* of a group */
+    double launches;         /* kernels a call starts */
+    double live_values;      /* most values live at once in a lane, stripes apart */
+    double stripe_slots;     /* most stripe slots live at once in a lane (lifetime-compacted) */
     double stripe_slots_sum; /* the prior system's figure: all stripes added */
     int reductions;
 } Demand;
 void demand_json(const Demand *d, Buf *out); /* one JSON object, exact numbers */
 
 /* How a kernel's arguments lie in memory: one array of 8-byte slots, the same for every device:
- *   pointers of the tensor parameters, in order; extents of the row axes, in order; strides in elements of every dimension of every
- *   tensor parameter, in order; scalar parameters, in order, as f64 (float types) or i64.  */
+ *   pointers of the tensor parameters, in order; extents of the row axes, in order; strides in elements of every
+ * dimension of every tensor parameter, in order; scalar parameters, in order, as f64 (float types) or i64.  */
 typedef union Slot {
     void *p;
     int64_t i;
@@ -86,19 +89,20 @@ void abi_of(const Prog *p, Abi *out);
  * on GPUs a kernel with the slots by value, launched with groups of `lanes * rows_per_group` threads. */
 typedef struct Unit {
     Dialect dialect;
-    Isa isa;            /* host */
-    const char *entry;  /* a C identifier */
-    const char *text;   /* whole source, no includes */
+    Isa isa;           /* host */
+    const char *entry; /* a C identifier */
+    const char *text;  /* whole source, no includes */
     size_t bytes;
     Abi abi;
     int lanes, rows_per_group;
     int64_t shared_bytes;
-    /* GPUs: where packs are one access, what a parameter's pointer (bytes) and strides (elements) along the dimensions align_dims must be
-     * multiples of for that; 0: nothing. Other memory takes a slower form. */
+    /* GPUs: where packs are one access, what a parameter's pointer (bytes) and strides (elements) along the dimensions
+     * align_dims must be multiples of for that; 0: nothing. Other memory takes a slower form. */
     int align[MAX_PARAMS], align_each[MAX_PARAMS];
     uint8_t align_dims[MAX_PARAMS];
-    int64_t private_bytes;    /* GPUs: memory a lane was given on purpose; what the compiler takes beyond is spilt registers */
-    bool fresh;         /* build it anew even where a cache has it */
+    int64_t
+        private_bytes; /* GPUs: memory a lane was given on purpose; what the compiler takes beyond is spilt registers */
+    bool fresh;        /* build it anew even where a cache has it */
     int64_t elements_per_row; /* about how much work a row is, for deciding on threads */
 } Unit;
 #endif

@@ -50,11 +50,14 @@ int library_read(Cx *cx, Ty ty, LibKernel **out) {
 Shape library_shape(const Prog *p, int64_t rows, int64_t n) {
     Shape s;
     bool first = true;
+    int last = -1;
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     for (int i = 0; i < p->naxes; i++) {
         if (p->axis[i].ext >= 0) continue;
-        s.n[i] = p->axis[i].row ? (first ? rows : 2) : str_eq(p->axis[i].name, "g") ? 3 : n;
+        s.n[i] = !p->axis[i].row ? 3 : first ? rows : 2;
         first = first && !p->axis[i].row;
+        if (!p->axis[i].row) last = i;
     }
+    if (last >= 0) s.n[last] = n;
     return s;
 }

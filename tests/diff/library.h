@@ -11,6 +11,6 @@ typedef struct LibKernel {
 /* All kernels of kernels, in order of their names, with type variables bound to ty; read below the folder
  * $ROWFOLD_ROOT. Returns how many; 0 and a diagnostic where one cannot be read. */
 int library_read(Cx *cx, Ty ty, LibKernel **out);
-/* `rows` for the first row axis, 2 for others; g 3 and n for other axes. */
+/* `rows` for the first row axis, 2 for others; n for the last other axis, 3 for those before it. */
 Shape library_shape(const Prog *p, int64_t rows, int64_t n);
 #endif

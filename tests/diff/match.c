@@ -128,7 +128,7 @@ static bool gaps_kept(Match *p, const Args *a) {
     return true;
 }
 
-bool match_oracle(Match *p, const Args *out) {
+static bool within_bounds(Match *p, const Args *out) {
     Cx cx = {.a = arena_sub(p->cx.a)};
     const OracleOptions o = bed_bounds(&p->pb, &p->plan);
     Verdict v;
@@ -146,9 +146,14 @@ enum { MOST_TEXT = 100000 };
 
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
                 const char *plan) {
-    *p = (Match){.cx = {.a = arena_new(NULL, NULL)}, .seed = seed, .caps = *caps, .ok = true, .rows = 1};
+    *p = (Match){.cx = {.a = arena_new(NULL, NULL)}};
     if (randprog(&p->cx, bytes, n, &p->prog, &p->shape) != OK) return wrong(p, "randprog");
     p->prog->name = arena_printf(p->cx.a, "%s", name);
+    return match_prog(p, seed, caps, plan);
+}
+
+bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan) {
+    p->seed = seed, p->caps = *caps, p->ok = true, p->rows = 1;
     Rng r = {seed * 0x2545f4914f6cdd1dull + 7};
     const int layout = rng_int(&r, 4); /* 2: some strides are arguments, 3: all, and there are gaps */
     uint32_t strided = layout == 2 ? (uint32_t)rng_u64(&r) : layout == 3 ? ~0u : 0;
@@ -180,7 +185,7 @@ bool match_interpret(Match *p) {
     Demand d;
     kern_count(&p->cx, p->kern, &d);
     if (!d.known) return wrong(p, "kern_count: not known");
-    return match_oracle(p, &p->interp) && gaps_kept(p, &p->interp);
+    return within_bounds(p, &p->interp) && gaps_kept(p, &p->interp);
 }
 
 bool match_compare(Match *p, HostFn *fn) {

@@ -31,9 +31,10 @@ typedef struct Match {
  * unique. `plan`, where given, replaces the drawn one. false with why where a stage fails. */
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
                 const char *plan);
-bool match_interpret(Match *p);               /* runs, compares with the definition, and that gaps are untouched */
-bool match_compare(Match *p, HostFn *fn);     /* runs on the CPU, and compares with the interpreter bit for bit */
-bool match_oracle(Match *p, const Args *out); /* are the outputs within the bounds of the definition? */
+/* The same of a program and shape that stand in p, whose cx.a owns them. */
+bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan);
+bool match_interpret(Match *p);           /* runs, compares with the definition, and that gaps are untouched */
+bool match_compare(Match *p, HostFn *fn); /* runs on the CPU, and compares with the interpreter bit for bit */
 void match_free(Match *p);
 /* Are two tensors of n elements equal bit for bit? A NaN equals any NaN: IEEE 754 leaves payload and sign to the
  * machine, and they differ between one compiler's constant folding and another's instruction. -1, or where they differ.

@@ -4,7 +4,6 @@
 #endif
 #include "field.h"
 
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +81,13 @@ const char *field_text(const char *fmt, ...) {
 
 /* ---- kernels ---- */
 
-const char *const field_plans[] = {"W=16,V=4,U=2", "W=1", "W=96,stat=online", "W=32,stat=shifted,acc=2", "W=16,stat=welford,V=2",
-                                   "W=64,V=2,acc=2", "W=64,hold.x=register,fuse=off"};
+const char *const field_plans[] = {"W=16,V=4,U=2",
+                                   "W=1",
+                                   "W=96,stat=online",
+                                   "W=32,stat=shifted,acc=2",
+                                   "W=16,stat=welford,V=2",
+                                   "W=64,V=2,acc=2",
+                                   "W=64,hold.x=register,fuse=off"};
 const int field_nplans = COUNT(field_plans);
 
 /* The kernel library's text and the name behind the colon; other texts as they are. */
@@ -122,7 +126,8 @@ static rowfold_status compile(const char *text, const char *types, const char *s
 
 static rowfold_kernel *kernel(const char *text, const char *types, const char *shape, const char *pin,
                               const char *strided, bool may_refuse) {
-    const char *key = field_text("%s\n%s\n%s\n%s\n%s", text, types ? types : "", shape, pin ? pin : "", strided ? strided : "");
+    const char *key =
+        field_text("%s\n%s\n%s\n%s\n%s", text, types ? types : "", shape, pin ? pin : "", strided ? strided : "");
     for (int i = 0; i < lab.nkernels; i++)
         if (str_eq(lab.kernel[i].key, key)) return lab.kernel[i].k;
     rowfold_kernel *k = NULL;
@@ -132,9 +137,11 @@ static rowfold_kernel *kernel(const char *text, const char *types, const char *s
         static const char *const no_use[] = {"plan.stat_unused",     "plan.hold_unknown",  "plan.hold_single_phase",
                                              "plan.stripe_exceeded", "plan.acc_with_stat", "plan.pack_too_wide"};
         for (int i = 0; i < COUNT(no_use) && may_refuse; i++)
-            if (str_eq(e->slug, no_use[i]) || (str_eq(e->slug, "search.no_legal_plan") && strstr(e->message, no_use[i])))
+            if (str_eq(e->slug, no_use[i]) ||
+                (str_eq(e->slug, "search.no_legal_plan") && strstr(e->message, no_use[i])))
                 return NULL;
-        fail_msg("%s: %s\n%s %s %s %s\n%s", e->slug, e->message, text, types ? types : "", shape, pin ? pin : "", e->text);
+        fail_msg("%s: %s\n%s %s %s %s\n%s", e->slug, e->message, text, types ? types : "", shape, pin ? pin : "",
+                 e->text);
     }
     assert_true(lab.nkernels < MAX_KERNELS);
     lab.kernel[lab.nkernels].key = strdup(key);

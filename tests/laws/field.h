@@ -36,38 +36,43 @@ extern const int field_nplans;
 /* Memory that ends where a page that cannot be touched begins, filled with 0xA5; and memory that begins behind one. */
 void *field_memory(int64_t bytes);
 void *field_front(int64_t bytes);
-static inline void *field_tensor_memory(Ty ty, int64_t count) { return field_memory(count * ty_bytes(ty)); }
+static inline void *field_tensor_memory(Ty ty, int64_t count) {
+    return field_memory(count * ty_bytes(ty));
+}
 
 rowfold_arg field_arg(const void *data, int rank, const int64_t *extent, const int64_t *stride);
-#define TENSOR(p, ...)                                                                                                 \
+#define TENSOR(p, ...) \
     field_arg(p, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}, NULL)
-#define SCALAR(x)                                                                                                      \
-    (rowfold_arg) { .value = (x) }
+#define SCALAR(x)    \
+    (rowfold_arg) {  \
+        .value = (x) \
+    }
 /* Two dimensions with strides. */
 static inline rowfold_arg field_view(const void *p, int64_t n0, int64_t n1, int64_t s0, int64_t s1) {
     return field_arg(p, 2, (int64_t[]){n0, n1}, (int64_t[]){s0, s1});
 }
 
 void field_run(rowfold_kernel *k, const rowfold_arg *args, int count);
-void field_check(rowfold_kernel *k, const rowfold_arg *in, const rowfold_arg *args, int count); /* within the bound of the definition */
+void field_check(rowfold_kernel *k, const rowfold_arg *in, const rowfold_arg *args,
+                 int count); /* within the bound of the definition */
 void field_refused(rowfold_kernel *k, const rowfold_arg *args, int count, const char *slug);
 /* Runs, and compares with the definition. */
-#define RUN(k, ...)                                                                                                    \
-    do {                                                                                                               \
-        const rowfold_arg args_[] = {__VA_ARGS__};                                                                     \
-        field_run(k, args_, (int)(sizeof args_ / sizeof *args_));                                                      \
-        field_check(k, NULL, args_, (int)(sizeof args_ / sizeof *args_));                                              \
+#define RUN(k, ...)                                                       \
+    do {                                                                  \
+        const rowfold_arg args_[] = {__VA_ARGS__};                        \
+        field_run(k, args_, (int)(sizeof args_ / sizeof *args_));         \
+        field_check(k, NULL, args_, (int)(sizeof args_ / sizeof *args_)); \
     } while (0)
 /* Runs only: where the definition would take long, or where inputs are overwritten. */
-#define LAUNCH(k, ...)                                                                                                 \
-    do {                                                                                                               \
-        const rowfold_arg args_[] = {__VA_ARGS__};                                                                     \
-        field_run(k, args_, (int)(sizeof args_ / sizeof *args_));                                                      \
+#define LAUNCH(k, ...)                                            \
+    do {                                                          \
+        const rowfold_arg args_[] = {__VA_ARGS__};                \
+        field_run(k, args_, (int)(sizeof args_ / sizeof *args_)); \
     } while (0)
-#define REFUSED(k, slug, ...)                                                                                          \
-    do {                                                                                                               \
-        const rowfold_arg args_[] = {__VA_ARGS__};                                                                     \
-        field_refused(k, args_, (int)(sizeof args_ / sizeof *args_), slug);                                            \
+#define REFUSED(k, slug, ...)                                               \
+    do {                                                                    \
+        const rowfold_arg args_[] = {__VA_ARGS__};                          \
+        field_refused(k, args_, (int)(sizeof args_ / sizeof *args_), slug); \
     } while (0)
 
 /* Elements of storage type ty, by their values; a value is rounded once. */

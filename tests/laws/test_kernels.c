@@ -260,6 +260,30 @@ static void test_extent(void **state) {
     assert_true(asked > 0);
 }
 
+/* Where a row axis stands between element axes in memory, the outer ones are looped over and the inner run goes by
+ * packs; a run too short to keep lanes busy is spread together with them. */
+static void test_parted(void **state) {
+    Work *w = *state;
+    static const int64_t runs[] = {8, 100};
+    for (int i = 0; i < w->nkernels; i++) {
+        if (!str_eq(w->kernel[i].name, "instancenorm_dgamma_dbeta")) continue;
+        for (int r = 0; r < COUNT(runs); r++) {
+            Case c;
+            int packs = 0, single = 0;
+            case_make(w, &w->kernel[i], TY_F32, runs[r], 2, 0, FILL_NORMAL, &c);
+            for (int j = 0; j < c.kern->nins; j++) {
+                packs += c.kern->ins[j].k == K_LOADP;
+                single += c.kern->ins[j].k == K_LOAD1 && c.kern->ins[j].rank == RANK_ELEM;
+            }
+            assert_int_equal(packs, r ? 2 : 0); /* x and dy; the statistics are one a point */
+            assert_int_equal(single, r ? 0 : 4);
+            arena_free(c.cx.a);
+        }
+        return;
+    }
+    fail_msg("no instancenorm_dgamma_dbeta");
+}
+
 /* What the plans above are there for has happened. */
 static void test_coverage(void **state) {
     const Work *w = *state;
@@ -293,7 +317,7 @@ static int load(Work *w, const char *path) {
 
 int main(int argc, char **argv) {
     static Work w;
-    static struct CMUnitTest tests[MAX_KERNELS + 2];
+    static struct CMUnitTest tests[MAX_KERNELS + 3];
     const char *root = getenv("ROWFOLD_ROOT"), *only = argc > 1 ? argv[1] : NULL; /* a kernel, for finding faults */
     w.a = arena_new(NULL, NULL);
     glob_t found;
@@ -310,6 +334,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < w.nkernels; i++)
         if (!only || str_eq(only, w.kernel[i].name))
             tests[n++] = (struct CMUnitTest){w.kernel[i].label, test_kernel, NULL, NULL, &w.kernel[i]};
+    if (!only) tests[n++] = (struct CMUnitTest){"parted axes are looped over", test_parted, NULL, NULL, &w};
     if (!only) tests[n++] = (struct CMUnitTest){"an extent costs no sweep", test_extent, NULL, NULL, &w};
     if (!only) tests[n++] = (struct CMUnitTest){"every kind of plan was met", test_coverage, NULL, NULL, &w};
     const int failed = _cmocka_run_group_tests("kernels", tests, (size_t)n, NULL, NULL);

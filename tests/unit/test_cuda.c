@@ -6,6 +6,8 @@
 #include "../../src/lang/lang.h"
 #include "../../src/rt/cudadrv.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,6 +79,8 @@ static const struct {
     {"quantize", "quantize_i8", "rows=64,n=4096", "W=128 V=16 load=plain hold.x=register", TY_F8E4M3, 128},
     {"reduce", "argmax", "rows=8,n=151936", "W=1024 V=8 flight=2", TY_BF16, 64},
     {"reduce", "sum", "rows=16,n=40", "W=4 V=2 P=8 acc=4", TY_F64, 64},
+    {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep div=reciprocal hold.x=shared", TY_BF16, 64},
+    {"layernorm", "layernorm", "rows=64,n=4098", "W=256 V=8 early=on hold.x=register", TY_BF16, 168},
     {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},
 };
 
@@ -147,6 +151,8 @@ static void test_text(void **state) {
         {"W=64 V=4 min-groups=3", "__launch_bounds__(64, 3)", "live"},
         {"W=32 V=8 P=4", "live", "__syncthreads"},
         {"W=64 V=8", "__syncthreads", "live"},
+        {"W=256 V=8 early=on hold.x=register", "u32 q", "live"},
+        {"W=256 V=8 hold.x=shared", "sts16", "s0["},
     };
     for (int i = 0; i < COUNT(rows); i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
@@ -247,11 +253,205 @@ static void test_no_driver(void **state) {
     arena_free(cx.a);
 }
 
+/* ---- the runtime, over a driver that is not one (tests/fault/fake_cuda.c) ---- */
+
+typedef struct Last { /* as there */
+    unsigned blocks, threads, shared, launches, modules;
+    int64_t first, rows;
+} Last;
+
+typedef struct Fake {
+    Cx cx;
+    Rt *rt;
+    Device *d;
+    void *lib;
+    Last *last;
+    Problem pb;
+    Kern *k;
+    Unit u;
+} Fake;
+
+/* Opened with the words as the driver's troubles, and a unit of softmax for it. */
+static void fake_open(Fake *f, const char *words, const char *plan) {
+    const char *build = getenv("ROWFOLD_BUILD");
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/tests/libfake_cuda.so", build ? build : ".");
+    *f = (Fake){.cx = {.a = arena_new(NULL, NULL)}, .lib = dlopen(path, RTLD_NOW)};
+    if (!f->lib) fail_msg("%s", dlerror());
+    f->last = dlsym(f->lib, "fake_last");
+    assert_non_null(f->last);
+    *f->last = (Last){0};
+    setenv("ROWFOLD_LIBCUDA", path, 1);
+    setenv("FAKE_CUDA", words, 1);
+    RtOptions o = {.cache_dir = "", .isa = ISA_COUNT};
+    assert_int_equal(rt_open(&f->cx, &o, &f->rt), OK);
+    rt_find(&f->cx, f->rt, "cuda:0", &f->d);
+    emit(&f->cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=256", plan, &f->pb, &f->k, &f->u);
+}
+
+static void fake_close(Fake *f) {
+    rt_close(f->rt);
+    arena_free(f->cx.a);
+    dlclose(f->lib);
+    unsetenv("ROWFOLD_LIBCUDA");
+    unsetenv("FAKE_CUDA");
+}
+
+static void expect(Fake *f, Err got, Slug slug) {
+    if (got != slug_err(slug) || !f->cx.last || f->cx.last->slug != slug)
+        fail_msg("%s: %s", slug_text(slug), f->cx.last ? f->cx.last->msg : "no error");
+}
+
+static void test_device(void **state) {
+    (void)state;
+    Fake f;
+    fake_open(&f, "", "W=32 V=4 P=4");
+    assert_non_null(f.d);
+    assert_int_equal(rt_devices(f.rt), 2);
+    assert_string_equal(dev_name(f.d), "cuda:0");
+    assert_non_null(strstr(dev_identity(f.d), "Fake GPU; sm_90a; 4 units"));
+    const Caps *c = dev_caps(f.d);
+    assert_true(c->kind == KIND_CUDA && c->subgroup == 32 && c->units == 4 && c->shared_bytes == 232448 && c->has_keep);
+    Mem *m;
+    char in[] = "abc", out[4];
+    assert_int_equal(mem_new(&f.cx, f.d, 100, &m), OK);
+    assert_int_equal(mem_write(&f.cx, m, 5, in, 4), OK);
+    assert_int_equal(mem_read(&f.cx, m, 5, out, 4), OK);
+    assert_string_equal(out, in);
+    mem_free(m);
+    fake_close(&f);
+}
+
+static void test_launch(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    Fake f;
+    Module *m;
+    fake_open(&f, "", "W=32 V=4 P=4 hold.x=shared");
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    assert_true(mod_facts(m)->registers == 32 && mod_facts(m)->local_bytes == 0);
+    _Alignas(16) static char memory[64];
+    Slot s[16] = {{.p = memory}, {.p = memory}};
+    s[f.u.abi.stride[0][0]].i = s[f.u.abi.stride[1][0]].i = 256;
+    assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
+    assert_true(f.last->blocks == 16 && f.last->threads == 128 && f.last->shared == 32 * 4 * 4 * 2 * 4);
+    assert_int_equal(mod_launch(&f.cx, m, s, 65, 0), OK); /* the last group is not full */
+    assert_true(f.last->blocks == 17 && f.last->rows == 65 && f.last->first == 0);
+    assert_int_equal(f.last->modules, 1);
+    for (int i = 0; i < 2; i++) { /* memory or rows that packs do not fit: a form of its own, built once */
+        s[0].p = memory + 4 * (1 - i);
+        s[f.u.abi.stride[1][0]].i = 256 + i;
+        assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
+        assert_int_equal(f.last->modules, 2);
+    }
+    int64_t rows = 4ll * INT_MAX + 9; /* more groups than a launch may have */
+    unsigned before = f.last->launches;
+    assert_int_equal(mod_launch(&f.cx, m, s, rows, 0), OK);
+    assert_true(f.last->launches == before + 2 && f.last->first == 4ll * INT_MAX && f.last->blocks == 3 &&
+                f.last->rows == rows);
+    int64_t ns;
+    const Slot *sets[] = {s, s};
+    assert_int_equal(mod_time(&f.cx, m, sets, 2, 64, 0, 400, &ns), OK);
+    assert_int_equal(ns, 1000000); /* the fake clock says 1 ms for anything: for three probes, then for twenty graphs of 20 */
+    double copy;
+    const char *how;
+    assert_int_equal(dev_copy_ns(&f.cx, f.d, 1000, 0, 3, &copy, &how), OK);
+    assert_true(copy > 0 && how);
+    mod_free(m);
+    fake_close(&f);
+}
+
+static void test_troubles(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    Fake f;
+    Module *m;
+    Mem *mem;
+    fake_open(&f, "nodevice", "W=32");
+    assert_null(f.d);
+    expect(&f, ERR_UNAVAILABLE, S_RT_NO_DRIVER);
+    assert_non_null(strstr(f.cx.last->msg, "sees no device"));
+    fake_close(&f);
+    fake_open(&f, "init", "W=32");
+    assert_non_null(strstr(f.cx.last->msg, "does not start"));
+    fake_close(&f);
+    fake_open(&f, "memory sync", "W=32");
+    expect(&f, mem_new(&f.cx, f.d, 100, &mem), S_OOM);
+    expect(&f, dev_sync(&f.cx, f.d), S_RT_CUDA);
+    assert_non_null(strstr(f.cx.last->msg, "CUDA_ERROR_LAUNCH_FAILED"));
+    Unit host = f.u;
+    host.dialect = DIALECT_HOST;
+    expect(&f, mod_build(&f.cx, f.d, &host, &m), S_ARG);
+    fake_close(&f);
+    setenv("ROWFOLD_NVRTC", "/no/such/library", 1);
+    fake_open(&f, "", "W=32");
+    expect(&f, mod_build(&f.cx, f.d, &f.u, &m), S_RT_NO_NVRTC);
+    double ns;
+    const char *how;
+    expect(&f, dev_copy_ns(&f.cx, f.d, 1000, 0, 1, &ns, &how), S_RT_NO_NVRTC);
+    fake_close(&f);
+    unsetenv("ROWFOLD_NVRTC");
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    fake_open(&f, "local=16", "W=32");
+    expect(&f, mod_build(&f.cx, f.d, &f.u, &m), S_BUILD_SPILLS);
+    assert_null(m);
+    f.u.private_bytes = 16; /* meant to be there */
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    mod_free(m);
+    fake_close(&f);
+    fake_open(&f, "module", "W=32");
+    expect(&f, mod_build(&f.cx, f.d, &f.u, &m), S_BUILD_LOAD);
+    fake_close(&f);
+    fake_open(&f, "launch", "W=32");
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    Slot s[16] = {{.i = 0}};
+    expect(&f, mod_launch(&f.cx, m, s, 64, 0), S_RT_CUDA);
+    assert_int_equal(mod_launch(NULL, m, s, 64, 0), ERR_LAUNCH); /* the hot path has nowhere to say why */
+    mod_free(m);
+    fake_close(&f);
+}
+
+/* ---- legality ---- */
+
+static void test_legal(void **state) {
+    (void)state;
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    Problem pb;
+    Kern *k;
+    Unit u;
+    Plan plan;
+    emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=65536", "W=1024 V=4", &pb, &k, &u);
+    static const struct {
+        const char *plan;
+        Slug slug;
+    } rows[] = {{"W=1024 V=4 hold.x=shared", S_PLAN_SHARED}, /* 256 KiB */
+                {"W=1024 V=4 cluster=2", S_PLAN_MACHINE},    {"W=1024 V=4 split=2", S_PLAN_MACHINE},
+                {"W=1024 V=4 stages=1", S_PLAN_MACHINE},     {"W=1024 V=4 grid=1", S_PLAN_MACHINE},
+                {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},   {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx own = {.a = cx.a};
+        assert_int_equal(plan_read(&own, rows[i].plan, &plan), OK);
+        assert_int_equal(plan_check(&own, &pb, &plan, NULL, NULL), ERR_REFUSED);
+        if (own.first->slug != rows[i].slug) fail_msg("%s: %s", rows[i].plan, slug_text(own.first->slug));
+    }
+    assert_int_equal(plan_read(&cx, "W=1024 V=4 early=on min-groups=2", &plan), OK);
+    assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), OK);
+    caps_preset("avx2", &pb.caps);
+    assert_int_equal(plan_read(&cx, "W=8 early=on", &plan), OK);
+    assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), ERR_REFUSED);
+    assert_int_equal(cx.last->slug, S_PLAN_MACHINE);
+    arena_free(cx.a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment), cmocka_unit_test(test_kernels_compile),
         cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),    cmocka_unit_test(test_no_compiler),
-        cmocka_unit_test(test_no_driver),
+        cmocka_unit_test(test_no_driver),      cmocka_unit_test(test_device),    cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_troubles),       cmocka_unit_test(test_legal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,7 +105,7 @@ static void forgetting(void **state) {
 static const char *exported(Desk *d) {
     const char *text;
     assert_int_equal(wisdom_export(&d->cx, d->s, &(Filter){0}, &text), OK);
-    return text;
+    return arena_str(d->cx.a, text, strlen(text));
 }
 
 static const char *import(Desk *d, const char *text, size_t n) {

@@ -1,0 +1,224 @@
+/* A driver library without a GPU, for tests of rt/cudadev.c: memory is the host's, modules and launches are taken and
+ * counted, and what goes wrong is set through the environment. FAKE_CUDA is a list of words:
+ *     nodevice       the driver sees none          init           it does not start
+ *     local=BYTES    of every function             launch, sync, memory, module      the call of that kind fails
+ * fake_last tells the last launch: blocks, threads, on-chip bytes, and whether the function was built for loose memory.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FAILED = 719, NO_DEVICE = 100, OUT_OF_MEMORY = 2 };
+
+typedef struct Last {
+    unsigned blocks, threads, shared, launches, modules;
+    int64_t first, rows;
+} Last;
+Last fake_last;
+
+static const char *word(const char *w) {
+    const char *all = getenv("FAKE_CUDA");
+    const char *at = all ? strstr(all, w) : NULL;
+    return at ? at + strlen(w) : NULL;
+}
+
+static int fails(const char *w, int code) {
+    return word(w) ? code : 0;
+}
+
+static int init(unsigned flags) {
+    (void)flags;
+    return word("nodevice") ? NO_DEVICE : fails("init", FAILED);
+}
+static int version(int *v) {
+    return *v = 13000, 0;
+}
+static int count(int *n) {
+    return *n = 1, 0;
+}
+static int get(int *d, int i) {
+    return *d = i, 0;
+}
+static int name(char *s, int n, int d) {
+    (void)d;
+    return snprintf(s, (size_t)n, "Fake GPU"), 0;
+}
+static int attribute(int *x, int which, int d) {
+    static const struct {
+        int which, is;
+    } known[] = {{2, 1024},     {10, 32}, {16, 4}, {36, 1000000}, {37, 512},
+                 {38, 1 << 22}, {75, 9},  {76, 0}, {82, 65536},   {97, 232448}};
+    (void)d;
+    *x = 0;
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].which == which) *x = known[i].is;
+    return 0;
+}
+static char context, fn;
+static void *current;
+static int retain(void **ctx, int d) {
+    (void)d;
+    return *ctx = &context, 0;
+}
+static int release(int d) {
+    (void)d;
+    return 0;
+}
+static int ctx_current(void **ctx) {
+    return *ctx = current, 0;
+}
+static int ctx_device(int *d) {
+    return *d = 0, 0;
+}
+static int push(void *ctx) {
+    return current = ctx, 0;
+}
+static int pop(void **ctx) {
+    return *ctx = current, current = NULL, 0;
+}
+static int sync_ctx(void) {
+    return fails("sync", FAILED);
+}
+static int mode(int *m) {
+    (void)m;
+    return 0;
+}
+static int load(void **m, const void *image) {
+    (void)image;
+    fake_last.modules++;
+    return *m = &context, fails("module", FAILED);
+}
+static int one(void *x) {
+    (void)x;
+    return 0;
+}
+static int function(void **f, void *m, const char *entry) {
+    (void)m, (void)entry;
+    return *f = &fn, 0;
+}
+static int fn_set(void *f, int which, int x) {
+    (void)f, (void)which, (void)x;
+    return 0;
+}
+static int fn_attribute(int *x, int which, void *f) {
+    const char *local = word("local=");
+    (void)f;
+    *x = which == 4 ? 32 : which == 3 && local ? atoi(local) : 0;
+    return 0;
+}
+static int occupancy(int *n, void *f, int threads, size_t shared) {
+    (void)f, (void)shared;
+    return *n = 2048 / threads, 0;
+}
+static int alloc(uint64_t *p, size_t n) {
+    void *q = word("memory") ? NULL : malloc(n);
+    *p = (uint64_t)(uintptr_t)q;
+    return q ? 0 : OUT_OF_MEMORY;
+}
+static int unalloc(uint64_t p) {
+    return free((void *)(uintptr_t)p), 0;
+}
+static int in(uint64_t to, const void *from, size_t n) {
+    return memcpy((void *)(uintptr_t)to, from, n), 0;
+}
+static int out(void *to, uint64_t from, size_t n) {
+    return memcpy(to, (void *)(uintptr_t)from, n), 0;
+}
+static int across(uint64_t to, uint64_t from, size_t n, void *s) {
+    (void)s;
+    return memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, n), 0;
+}
+static int set(uint64_t to, unsigned char x, size_t n) {
+    return memset((void *)(uintptr_t)to, x, n), 0;
+}
+static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
+                  void *s, void **args, void **more) {
+    (void)f, (void)y, (void)z, (void)ty, (void)tz, (void)s, (void)more;
+    fake_last.blocks = x, fake_last.threads = tx, fake_last.shared = shared, fake_last.launches++;
+    memcpy(&fake_last.first, args[1], 8);
+    memcpy(&fake_last.rows, args[2], 8);
+    return fails("launch", FAILED);
+}
+static int make(void **x, unsigned flags) {
+    (void)flags;
+    return *x = &fn, 0;
+}
+static int begin(void *s, int how) {
+    (void)s, (void)how;
+    return 0;
+}
+static int end(void *s, void **g) {
+    (void)s;
+    return *g = &fn, 0;
+}
+static int instantiate(void **x, void *g, unsigned long long flags) {
+    (void)g, (void)flags;
+    return *x = &fn, 0;
+}
+static int two(void *x, void *y) {
+    (void)x, (void)y;
+    return 0;
+}
+static int elapsed(float *ms, void *a, void *b) {
+    (void)a, (void)b;
+    return *ms = 1, 0;
+}
+static int error_name(int code, const char **s) {
+    return *s = code == FAILED ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_OTHER", 0;
+}
+
+#define AT(symbol, f) \
+    { #symbol, (void *)(uintptr_t)(f) }
+int cuGetProcAddress_v2(const char *symbol, void **at, int cuda, uint64_t flags, int *result) {
+    const struct {
+        const char *symbol;
+        void *at;
+    } all[] = {AT(cuInit, init),
+               AT(cuDriverGetVersion, version),
+               AT(cuDeviceGetCount, count),
+               AT(cuDeviceGet, get),
+               AT(cuDeviceGetName, name),
+               AT(cuDeviceGetAttribute, attribute),
+               AT(cuDevicePrimaryCtxRetain, retain),
+               AT(cuDevicePrimaryCtxRelease, release),
+               AT(cuCtxGetCurrent, ctx_current),
+               AT(cuCtxGetDevice, ctx_device),
+               AT(cuCtxPushCurrent, push),
+               AT(cuCtxPopCurrent, pop),
+               AT(cuCtxSynchronize, sync_ctx),
+               AT(cuThreadExchangeStreamCaptureMode, mode),
+               AT(cuModuleLoadData, load),
+               AT(cuModuleUnload, one),
+               AT(cuModuleGetFunction, function),
+               AT(cuFuncSetAttribute, fn_set),
+               AT(cuFuncGetAttribute, fn_attribute),
+               AT(cuOccupancyMaxActiveBlocksPerMultiprocessor, occupancy),
+               AT(cuMemAlloc, alloc),
+               AT(cuMemFree, unalloc),
+               AT(cuMemcpyHtoD, in),
+               AT(cuMemcpyDtoH, out),
+               AT(cuMemcpyDtoDAsync, across),
+               AT(cuMemsetD8, set),
+               AT(cuLaunchKernel, launch),
+               AT(cuStreamCreate, make),
+               AT(cuStreamDestroy, one),
+               AT(cuStreamSynchronize, one),
+               AT(cuStreamBeginCapture, begin),
+               AT(cuStreamEndCapture, end),
+               AT(cuGraphInstantiateWithFlags, instantiate),
+               AT(cuGraphLaunch, two),
+               AT(cuGraphExecDestroy, one),
+               AT(cuGraphDestroy, one),
+               AT(cuEventCreate, make),
+               AT(cuEventDestroy, one),
+               AT(cuEventRecord, two),
+               AT(cuEventSynchronize, one),
+               AT(cuEventElapsedTime, elapsed),
+               AT(cuGetErrorName, error_name)};
+    (void)cuda, (void)flags, (void)result;
+    *at = NULL;
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        if (!strcmp(all[i].symbol, symbol)) *at = all[i].at;
+    return 0;
+}
