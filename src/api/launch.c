@@ -29,6 +29,23 @@ static int64_t fixed_stride(const rowfold_kernel *k, int param, int dim) {
     return n;
 }
 
+/* Elements lie apart when, from the smallest stride up, each step is longer than all that the smaller ones span. The
+ * first dimension of which that is not so, with that span; -1: none. */
+static int meets_itself(const rowfold_arg *a, const int64_t *stride, int rank, int64_t *span) {
+    bool done[MAX_RANK] = {0};
+    *span = 1;
+    for (int k = 0; k < rank; k++) {
+        int next = -1;
+        for (int d = 0; d < rank; d++)
+            if (!done[d] && (next < 0 || stride[d] < stride[next])) next = d;
+        done[next] = true;
+        if (a->extent[next] < 2) continue;
+        if (stride[next] < *span) return next;
+        *span += (a->extent[next] - 1) * stride[next];
+    }
+    return -1;
+}
+
 static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg, int64_t *row_extent, Slot *slots,
                   Span *span) {
     const Prog *p = k->prog;
@@ -71,10 +88,13 @@ static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg
             reach > INT64_MAX / 16)
             return diag(cx, S_LAUNCH_STRIDE, NOWHERE, NULL, "%s reaches beyond any memory", q->name);
         if (arg->extent[d] > 1 && (outer < 0 || stride[d] > stride[outer])) outer = d;
-        if (q->dir != DIR_IN && arg->extent[d] > 1 && !stride[d])
-            return diag(cx, S_LAUNCH_STRIDE, NOWHERE, "a positive stride", "output %s has stride 0 along %s", q->name,
-                        p->axis[q->axis[d]].name);
     }
+    int64_t within;
+    int upon = q->dir == DIR_IN ? -1 : meets_itself(arg, stride, q->rank, &within);
+    if (upon >= 0)
+        return diag(cx, S_LAUNCH_STRIDE, NOWHERE, NULL,
+                    "output %s lies upon itself: stride %lld along %s, where the axes within it span %lld", q->name,
+                    (long long)stride[upon], p->axis[q->axis[upon]].name, (long long)within);
     span->lo = (uintptr_t)arg->data;
     span->hi = span->lo + (uintptr_t)((reach + 1) * size);
     span->outer = outer < 0 ? 0 : stride[outer] * size;

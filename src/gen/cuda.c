@@ -502,6 +502,22 @@ static void cuda_loop(Emit *e, const Node *n) {
 
 /* ---- joins ---- */
 
+/* Rows that lie side by side in memory, as the columns of a matrix do: then threads next to each other are rows next to
+ * each other, not lanes, so that a load of the group is one run. Lanes of a row are then P threads apart and meet in
+ * on-chip memory. */
+static bool rows_side_by_side(const Emit *e) {
+    const Prog *p = e->k->prog;
+    int last = -1;
+    if (e->k->plan.P == 1 || e->k->plan.W > WARP) return false;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->row_axes >> i & 1) last = i;
+    for (int i = 0; i < p->nparams; i++) {
+        const Param *q = &p->param[i];
+        if (q->dir == DIR_IN && q->rank > 1 && q->axis[q->rank - 1] == last) return true;
+    }
+    return false;
+}
+
 static const char *join_name(Op op) {
     return op == OP_MIN ? "min" : "max";
 }
@@ -523,7 +539,53 @@ static void join_begin(Emit *e, int i) {
     const Ins *in = at(e, i);
     line(e, "%s x%d = %s;", type_of(in->ty), i, val(e, in->a[0], 0, 0));
     if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, val(e, in->a[1], 0, 0));
-    halve(e, i, e->k->plan.W < WARP ? e->k->plan.W : WARP);
+    if (!e->side_by_side) halve(e, i, e->k->plan.W < WARP ? e->k->plan.W : WARP);
+}
+
+/* The same halving, of values that lanes leave in on-chip memory; every lane does all of it. */
+static void exchange_all(Emit *e, const int *join, int n) {
+    int W = e->k->plan.W, P = e->k->plan.P, slot = 0;
+    for (int j = 0; j < n; j++) {
+        const Ins *in = at(e, join[j]);
+        line(e, "xs[xb][%d][tid] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
+        if (in->k == K_JOIN2) line(e, "xs[xb][%d][tid] = xput_i64(x%d);", slot++, join[j] + 1);
+    }
+    line(e, "__syncthreads();");
+    slot = 0;
+    for (int j = 0; j < n; j++) {
+        int i = join[j];
+        const Ins *in = at(e, i);
+        const char *t = ty_text(in->ty);
+        bool pair = in->k == K_JOIN2;
+        line(e, "{");
+        line(e, "    %s part[%d];", type_of(in->ty), W);
+        if (pair) line(e, "    i64 place[%d];", W);
+        line(e,
+             "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++) part[l] = xget_%s(xs[xb][%d][l * %d + tid %% %d]);",
+             W, t, slot, P, P);
+        if (pair)
+            line(e,
+                 "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++) place[l] = xget_i64(xs[xb][%d][l * %d + tid %% "
+                 "%d]);",
+                 W, slot + 1, P, P);
+        for (int h = W / 2; h >= 1; h /= 2) {
+            line(e, "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++)", h);
+            if (pair)
+                line(e,
+                     "        if (beats_%s_%s(part[l + %d], place[l + %d], part[l], place[l])) part[l] = part[l + %d], "
+                     "place[l] = place[l + %d];",
+                     join_name(in->op), t, h, h, h, h);
+            else
+                line(e, "        part[l] = %s;",
+                     apply(e, in->op, in->ty, "part[l]", text_of(e, "part[l + %d]", h), NULL));
+        }
+        line(e, "    x%d = part[0];", i);
+        if (pair) line(e, "    x%d = place[0];", i + 1);
+        line(e, "}");
+        slot += pair ? 2 : 1;
+    }
+    line(e, "xb ^= 1;");
+    if (slot > e->slots) e->slots = slot;
 }
 
 /* Joins of several values in one exchange over shared memory. Two buffers take turns: who writes one knows by the
@@ -564,6 +626,9 @@ static void cuda_block(Emit *e, int i);
 static void join_all(Emit *e, int i) {
     const Kern *k = e->k;
     int join[16], n = 1;
+    /* side by side, every lane has a place in both buffers, of 48 KiB at most */
+    int most = e->side_by_side ? 1024 / (k->plan.W * k->plan.P) : COUNT(join);
+    most = most < COUNT(join) ? most : COUNT(join);
     bool *late = NEWN(e->cx->a, bool, k->nins);
     join[0] = i;
     late[i] = true;
@@ -580,14 +645,17 @@ static void join_all(Emit *e, int i) {
         if (pure) {
             cuda_block(e, j);
             e->done[j] = true;
-        } else if (n < COUNT(join)) {
+        } else if (n < most) {
             join[n++] = j;
             late[j] = true;
             if (in->k == K_JOIN2) late[j + 1] = true;
         }
     }
     for (int j = 0; j < n; j++) join_begin(e, join[j]);
-    if (k->plan.W > WARP) exchange(e, join, n);
+    if (e->side_by_side && k->plan.W > 1)
+        exchange_all(e, join, n);
+    else if (k->plan.W > WARP)
+        exchange(e, join, n);
     for (int j = 0; j < n; j++) {
         int q = join[j];
         line(e, "const %s v%d = x%d;", type_of(at(e, q)->ty), q, q);
@@ -711,14 +779,17 @@ static void cuda_head(Emit *e) {
     int threads = p->W * p->P;
     e->done = NEWN(e->cx->a, bool, k->nins);
     e->early = NEWN(e->cx->a, bool, k->nins);
+    e->side_by_side = rows_side_by_side(e);
     line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
     line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
          p->min_groups ? text_of(e, ", %d", p->min_groups) : "");
     line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
     e->depth++;
-    line(e, "const i32 tid = (i32)threadIdx.x, lane = %s;", p->P == 1 ? "tid" : text_of(e, "tid %% %d", p->W));
+    line(e, "const i32 tid = (i32)threadIdx.x, lane = %s;",
+         p->P == 1 ? "tid" : text_of(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
     line(e, "%si64 row = first + (i64)blockIdx.x%s;", p->P == 1 ? "const " : "",
-         p->P == 1 ? "" : text_of(e, " * %d + tid / %d", p->P, p->W));
+         p->P == 1 ? ""
+                   : text_of(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
     if (p->P > 1) {
         line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
         line(e, "if (!live) row = rows - 1;");
@@ -728,7 +799,7 @@ static void cuda_head(Emit *e) {
     else
         line(e, "const u32 everyone = ~0u;");
     if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
-    if (p->W > WARP) line(e, "EXCHANGE(%d)", threads / WARP);
+    if (p->W > WARP || e->side_by_side) line(e, "EXCHANGE(%d)", e->side_by_side ? threads : threads / WARP);
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *q = &k->prog->param[i];
         if (k->abi.ptr[i] >= 0)

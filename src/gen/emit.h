@@ -45,6 +45,7 @@ struct Emit {
     bool *done;                                    /* instructions emitted before their turn */
     bool *early;                                   /* loads whose words were loaded before their sweep */
     int slots;                                     /* values in the largest exchange between warps */
+    bool side_by_side;                             /* neighbouring threads are neighbouring rows */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;

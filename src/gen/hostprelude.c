@@ -454,7 +454,7 @@ static void f_cast(Pre *p, Buf *b, const Name *n) {
             buf_fmt(b, "static inline vf32 %s(vf32 x) { return up_%s(dn_%s(x)); }\n", n->all, n->to, n->to);
         else
             buf_fmt(b,
-                    "static inline v%s %s(v%s x) {\n    v%s r;\n    for (int i = 0; i < %d; i++) r[i] = "
+                    "static OUT v%s %s(v%s x) {\n    v%s r;\n    for (int i = 0; i < %d; i++) r[i] = "
                     "cast_%s_%s(x[i]);\n    return r;\n}\n",
                     ty_text(r), n->all, f, ty_text(r), p->L, f, n->to);
         return;
@@ -484,9 +484,15 @@ static void f_cast(Pre *p, Buf *b, const Name *n) {
 
 /* ---- memory: raw vectors w<storage>, up_ to the compute type and dn_ back ---- */
 
+/* Conversions that go lane by lane are called, not inlined: their text would cost the compiler more than the call costs
+ * the kernel. */
+static bool by_lanes(const Pre *p, Ty t) {
+    return is_f(t) && ty_bytes(t) < 4 && t != TY_BF16 && !(t == TY_F16 && p->wide);
+}
+
 static void f_up(Pre *p, Buf *b, const Name *n) {
     const char *s = ty_text(n->ty), *c = ty_text(ty_compute(n->ty));
-    buf_fmt(b, "static inline v%s %s(w%s x) { ", c, n->all, s);
+    buf_fmt(b, "static %s v%s %s(w%s x) { ", by_lanes(p, n->ty) ? "OUT" : "inline", c, n->all, s);
     if (n->ty == ty_compute(n->ty) && n->ty != TY_BOOL)
         buf_fmt(b, "return x; }\n");
     else if (n->ty == TY_BOOL)
@@ -505,7 +511,7 @@ static void f_up(Pre *p, Buf *b, const Name *n) {
  * nearest even */
 static void f_dn(Pre *p, Buf *b, const Name *n) {
     const char *s = ty_text(n->ty), *c = ty_text(ty_compute(n->ty));
-    buf_fmt(b, "static inline w%s %s(v%s x) { ", s, n->all, c);
+    buf_fmt(b, "static %s w%s %s(v%s x) { ", by_lanes(p, n->ty) ? "OUT" : "inline", s, n->all, c);
     if (n->ty == ty_compute(n->ty) && n->ty != TY_BOOL)
         buf_fmt(b, "return x; }\n");
     else if (n->ty == TY_BOOL)
@@ -544,12 +550,12 @@ static void f_load(Pre *p, Buf *b, const Name *n) {
                 c, n->all, q, s, s);
     else if (str_eq(n->family, "ldg"))
         buf_fmt(b,
-                "static inline v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = 0; i < n; i++) t[i] = "
+                "static OUT v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = 0; i < n; i++) t[i] = "
                 "p[i * step]; return up_%s(t); }\n",
                 c, n->all, q, s, s);
     else
         buf_fmt(b,
-                "static inline v%s %s(const %s *p, vi64 at, vbool m, v%s fill) {\n    w%s t = {0};\n    for (int i = "
+                "static OUT v%s %s(const %s *p, vi64 at, vbool m, v%s fill) {\n    w%s t = {0};\n    for (int i = "
                 "0; i < %d; i++)\n        if (%s) t[i] = p[at[i]];\n    return sel_v%s(m, up_%s(t), fill);\n}\n",
                 c, n->all, q, c, s, p->L, p->wide ? "m >> i & 1" : "m[i]", c, s);
 }
@@ -581,12 +587,12 @@ static void f_store(Pre *p, Buf *b, const Name *n) {
                 n->all, q, c, s, s);
     else if (str_eq(n->family, "stg"))
         buf_fmt(b,
-                "static inline void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
+                "static OUT void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
                 "p[i * step] = t[i]; }\n",
                 n->all, q, c, s, s);
     else
         buf_fmt(b,
-                "static inline void %s(%s *p, vi64 at, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
+                "static OUT void %s(%s *p, vi64 at, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
                 "p[at[i]] = t[i]; }\n",
                 n->all, q, c, s, s);
 }
@@ -768,7 +774,8 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
                  "unsigned int u32; typedef unsigned long long u64;\n"
                  "typedef union { void *p; i64 i; f64 d; } slot;\n"
-                 "#define PRAGMA(x) _Pragma(#x)\n#ifdef __clang__\n#define UNROLL(n) PRAGMA(unroll n)\n#else\n#define "
+                 "#define OUT __attribute__((noinline))\n#define PRAGMA(x) _Pragma(#x)\n#ifdef __clang__\n#define "
+                 "UNROLL(n) PRAGMA(unroll n)\n#else\n#define "
                  "UNROLL(n) PRAGMA(GCC unroll n)\n#endif\n"
                  "#define SYMBOL_(x) #x\n#define SYMBOL(x) SYMBOL_(x)\n");
     static const Ty compute[] = {TY_F32, TY_F64, TY_I32, TY_I64, TY_U32, TY_U64};

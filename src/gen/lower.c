@@ -390,7 +390,6 @@ static void lower_sink(Low *l, const Sink *s, Home *h) {
         bool there = c >= 0 && l->hold[c] == HOLD_OUTPUT &&
                      l->sc->cand[c].output == o->param; /* its home is this output: stored when made */
         if (!there) low_store(l, o->param, x);
-        if (l->p->param[o->param].dir == DIR_INOUT) l->written[o->param] = l->sweep;
     }
 }
 
@@ -550,7 +549,6 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     l->cand_of = NEWN(cx->a, int, n);
     l->red_now = NEWN(cx->a, int, n), l->red_array = NEWN(cx->a, int, n), l->red_stripe = NEWN(cx->a, int, n);
     for (int i = 0; i < n; i++) l->red_now[i] = l->red_array[i] = l->red_stripe[i] = -1;
-    for (int i = 0; i < MAX_PARAMS; i++) l->written[i] = -1;
     make_holds(l);
     int head = low_begin(l, NODE_BLOCK, -1, "row");
     low_prologue(l);
@@ -565,7 +563,6 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
         i = j;
     }
     k->nsweeps = l->sweep_node + 1;
-    if (l->err) return l->err;
     drop_idle(l);
     err = kern_verify(cx, k);
     if (err) return err;

@@ -38,9 +38,7 @@ typedef struct Low {
     int stripe[MAX_CANDS];   /* of a register hold */
     int filled[MAX_CANDS];   /* the sweep that filled it, -1: not yet */
     int *cand_of;            /* value -> candidate, -1 */
-    int written[MAX_PARAMS]; /* inout parameters: the sweep that stores them, -1: not yet */
     int parent, tail;        /* the loop being filled (-1: the row itself) and the last node in it (-1: none yet) */
-    Err err;
 } Low;
 
 /* No call makes more than one of its operands: C leaves the order of arguments open, and the kern must not depend on

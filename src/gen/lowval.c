@@ -315,10 +315,6 @@ static int compute(Low *l, int val) {
     case OP_RED: return reduction(l, val);
     case OP_LOAD:
         if (!val_in_place(l->p, v)) return gather(l, v);
-        if (l->p->param[v->param].dir == DIR_INOUT && l->written[v->param] >= 0 && !l->err)
-            l->err = diag(l->cx, S_AUDIT_INOUT, v->at, "hold the value in a register, or write to another output",
-                          "%s is read in sweep %d after sweep %d wrote it", l->p->param[v->param].name, l->sweep,
-                          l->written[v->param]);
         return load_at(l, v->param, address(l, v->param), l->plan->load);
     default: break;
     }

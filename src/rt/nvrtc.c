@@ -26,11 +26,13 @@ bool nvrtc_open(Nvrtc *n) {
         "libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "/usr/local/cuda/lib/libnvrtc.so.13",
         "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12", "/usr/local/cuda/lib/libnvrtc.so.12"};
     const char *asked = getenv("ROWFOLD_NVRTC");
+    const int how = RTLD_NOW | RTLD_LOCAL |
+                    RTLD_NODELETE; /* once it is loaded it stays: it leaves 72 kB behind with each unloading */
     *n = (Nvrtc){0};
     if (asked && asked[0])
-        n->lib = dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+        n->lib = dlopen(asked, how);
     else
-        for (int i = 0; i < COUNT(names) && !n->lib; i++) n->lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        for (int i = 0; i < COUNT(names) && !n->lib; i++) n->lib = dlopen(names[i], how);
     if (!n->lib) {
         snprintf(n->why, sizeof n->why, "no libnvrtc.so.13 or .12 (%.150s)",
                  asked && asked[0] ? asked : "nor under /usr/local/cuda");

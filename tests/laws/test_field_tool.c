@@ -43,7 +43,7 @@ static Folder folder(void) {
 
 /* ---- a device that misbehaves where it is told to ---- */
 
-typedef enum Trick { FAIR, NO_BUILD, NO_LAUNCH, SKIP_TAIL, STALE, TORN, CLOCK_ZERO, CLOCK_SLOW } Trick;
+typedef enum Trick { FAIR, NO_BUILD, NO_LAUNCH, SKIP_TAIL, STALE, TORN, CLOCK_ZERO } Trick;
 typedef struct Planted { /* wraps the host; units are known by a piece of their text or their number */
     Device d;
     Device *inner;
@@ -108,7 +108,6 @@ static Err p_time(Cx *cx, Module *mod, const Slot *const *sets, int nsets, int64
         if (err) return err;
     }
     *ns = (os_now_ns() - from + 1) * calls / (calls < 8 ? calls : 8);
-    if (m->trick == CLOCK_SLOW) *ns *= 50;
     return OK;
 }
 static Err p_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {

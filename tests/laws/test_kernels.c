@@ -1,5 +1,6 @@
 /* Every kernel of kernels/ is what its text says: at many shapes, types and plans the interpreter's results lie within
- * the bounds of the definition, and the compiled kernel has the interpreter's bits. One test a kernel. */
+ * the bounds of the definition, the audit finds nothing, and the compiled kernel has the interpreter's bits. One test a
+ * kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../../src/audit/audit.h"
 #include "../../src/bench/bench.h"
 #include "../../src/lang/lang.h"
 #include "../../src/search/search.h"
@@ -134,6 +136,9 @@ static void case_make(Work *w, const struct KernelAt *k, Ty ty, int64_t n, int64
         if (c->prog->row_axes >> a & 1) c->rows *= c->shape.n[a];
     if (choose(w, c, plan, (int)w->runs)) die(c, k, "no plan");
     if (kern_lower(&c->cx, &c->pb, &c->plan, &c->kern)) die(c, k, "kern_lower");
+    AuditReport report;
+    if (audit_kern(&c->cx, c->pb.prog, &c->pb.shape, &c->pb.caps, true, false, 0, c->kern, &report))
+        die(c, k, "audit_kern");
     randargs(&c->cx, c->prog, &c->shape, fill, (uint64_t)(n * 8 + rows), false, &c->args);
 }
 
@@ -190,6 +195,7 @@ static void run_built(Work *w, Case *c, const struct KernelAt *k, const Args *wa
     Unit u;
     Module *m;
     if (unit_emit(&c->cx, &c->pb, c->kern, &u)) die(c, k, "unit_emit");
+    if (audit_unit(&c->cx, c->kern, &u)) die(c, k, "audit_unit");
     if (mod_build(&c->cx, w->dev, &u, &m)) die(c, k, "mod_build");
     const Args out = copy_args(c);
     const Err err = mod_launch(&c->cx, m, slots_of(c, &out), c->rows, 1);

@@ -67,6 +67,8 @@ static const struct {
 } cases[] = {
     {"softmax", "softmax", "rows=32768,n=4096", "W=128 V=8 load=keep store=stream div=reciprocal hold.x=register",
      TY_BF16, 64},
+    {"reduce", "column_sum", "rows=1000,n=70", "W=16 V=1 P=32 acc=2 flight=4", TY_F32, 64},
+    {"reduce", "argmax", "rows=8,n=1000", "W=8 V=4 P=16", TY_F32, 64},
     {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep stat=online flight=2", TY_BF16, 128},
     {"softmax", "log_softmax", "rows=100,n=769", "W=96 V=1 load=no-allocate hold.x=register", TY_F32, 64},
     {"rmsnorm", "rmsnorm", "rows=32768,n=4096", "W=256 V=8 load=keep hold.x=register", TY_BF16, 48},
@@ -79,6 +81,8 @@ static const struct {
     {"quantize", "quantize_i8", "rows=64,n=4096", "W=128 V=16 load=plain hold.x=register", TY_F8E4M3, 128},
     {"reduce", "argmax", "rows=8,n=151936", "W=1024 V=8 flight=2", TY_BF16, 64},
     {"reduce", "sum", "rows=16,n=40", "W=4 V=2 P=8 acc=4", TY_F64, 64},
+    {"reduce", "column_sum", "rows=1000,n=70", "W=16 V=1 P=32 acc=2 flight=4", TY_F32, 64},
+    {"reduce", "argmax", "rows=8,n=1000", "W=8 V=4 P=16", TY_F32, 64},
     {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep div=reciprocal hold.x=shared", TY_BF16, 64},
     {"layernorm", "layernorm", "rows=64,n=4098", "W=256 V=8 early=on hold.x=register", TY_BF16, 168},
     {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},

@@ -1,0 +1,170 @@
+/* Every storage type in and out: a copy kernel between each two of them, held bit for bit against the conversions of
+ * src/ir/num.c, over all values of types of 8 and 16 bits and over those of the larger ones where a rule changes. */
+#include "field.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDE = 1 << 16 };
+
+static double scaled(int i) { /* both signs, all exponents of f64 now and then, many near the ends of the small types */
+    uint64_t h = (uint64_t)(i + 1) * 0x9E3779B97F4A7C15ull;
+    h ^= h >> 29;
+    double m = 1 + (double)(h >> 12 & 0xFFFFF) / 0x100000;
+    int e = i % 4 == 0 ? (int)(h % 2098) - 1074 : i % 4 == 1 ? (int)(h % 320) - 160 : (int)(h % 70) - 35;
+    return ldexp(h >> 63 ? -m : m, e);
+}
+
+/* Values of ty: all of them where there are at most 65,536. Returns how many. */
+static int values(Ty ty, void *at) {
+    int bytes = ty_bytes(ty);
+    if (ty == TY_BOOL) return put(ty, at, 0, 0), put(ty, at, 1, 1), 2;
+    if (bytes == 1) {
+        for (int i = 0; i < 256; i++) ((unsigned char *)at)[i] = (unsigned char)i;
+        return 256;
+    }
+    if (bytes == 2) {
+        for (int i = 0; i < WIDE; i++) ((uint16_t *)at)[i] = (uint16_t)i;
+        return WIDE;
+    }
+    static const double ends[] = {0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 128, 128.5, -128.5, -129, 255.5, 256, 447, 448, 464, 465, 479, 480, 57343, 57344, 61440, 61441, 65503, 65504, 65519, 65520, 65535, 65535.5, 65536,
+                                  32767.5, 32768, -32768.5, -32769, 2147483520., 2147483647., 2147483648., -2147483648., -2147483904., 4294967295., 4294967296., 9223372036854774784., 9223372036854775807., -9223372036854775808., 18446744073709549568., 18446744073709551616.,
+                                  1e30, -1e30, 3.4028234e38, 3.4028235677973366e38, 3.4028236e38, 1e300, 5.9604645e-8, 2.9802322e-8, 2.98e-8, 1.4e-45, 7.1e-46, 7e-46, 0.001953125, 0.0009765625, 0.00098, 1.52587890625e-5, 7.62939453125e-6, 7.7e-6, 9.1835e-41, 4.59e-41, 4.6e-41, 5e-324};
+    int n = 0;
+    for (; n < COUNT(ends) * 2; n++) put(ty, at, n, n % 2 ? -ends[n / 2] : ends[n / 2]);
+    static const double more[] = {INFINITY, -INFINITY, NAN};
+    for (int i = 0; i < 3 && ty_is_float(ty); i++) put(ty, at, n++, more[i]);
+    for (int i = 0; i < 6000; i++) /* numbers, halves between those of f16, bf16 and f8, and any bits at all */
+        if (i % 3 == 0)
+            put(ty, at, n++, scaled(i));
+        else {
+            uint64_t h = (uint64_t)(i + 7) * 0xD1342543DE82EF95ull;
+            h ^= h >> 31;
+            if (i % 3 == 1) h &= ty == TY_F32 ? 0xFFFFF000u : ty == TY_F64 ? ~0xFFFFFFFFFull : ~0ull; /* ties */
+            memcpy((char *)at + (int64_t)n++ * bytes, &h, (size_t)bytes);
+        }
+    return n;
+}
+
+static const char copy[] = "kernel copy for rows (x: in S[rows, n], y: out T[rows, n]) { y = x }";
+
+/* What docs/language.md gives: the number in S's compute type, converted once. NaN by any NaN. */
+static void check(Ty from, Ty to, const char *pin, const void *x, int n, bool cast) {
+    enum { N = 251 };
+    static char xs[2 * WIDE * 8], ys[2 * WIDE * 8];
+    int rows = (n + N - 1) / N;
+    memset(ys, 0xA5, sizeof ys);
+    for (int i = 0; i < rows * N; i++) memcpy(xs + (int64_t)i * ty_bytes(from), (const char *)x + (int64_t)(i % n) * ty_bytes(from), (size_t)ty_bytes(from));
+    const char *text = cast ? field_text("kernel cast for rows (x: in S[rows, n], y: out %s[rows, n]) { y = %s(x) }", ty_text(ty_compute(to)), ty_text(to)) : copy;
+    rowfold_kernel *k = field_kernel(text, cast ? ty_text(from) : field_text("S=%s,T=%s", ty_text(from), ty_text(to)), "n=251", pin);
+    LAUNCH(k, TENSOR(xs, rows, N), TENSOR(ys, rows, N));
+    Ty kept = cast ? ty_compute(to) : to;
+    for (int i = 0; i < rows * N; i++) {
+        uint64_t want = 0;
+        Num v = num_load(from, xs + (int64_t)i * ty_bytes(from));
+        if (cast)
+            num_store(kept, &want, num_cast(to, v, ty_compute(from)), ty_compute(to));
+        else
+            num_store(to, &want, v, ty_compute(from));
+        if (!field_same(kept, ys + (int64_t)i * ty_bytes(kept), &want, 1))
+            fail_msg("%s%s of %s %.17g is %.17g, want %.17g (%s)", cast ? "cast to " : "", ty_text(to), ty_text(from), num_f64(v, ty_compute(from)), get(kept, ys, i), get(kept, &want, 0), pin);
+    }
+}
+
+static void pairs_of(Ty from) {
+    static char x[WIDE * 8];
+    int n = values(from, x);
+    for (int to = TY_BOOL; to < TY_COUNT; to++) {
+        check(from, (Ty)to, (from + to) % 3 == 0 ? "W=16" : (from + to) % 3 == 1 ? "W=32" : "W=16,U=2", x, n, false);
+        if ((from + to) % 5 == 0) check(from, (Ty)to, "W=16,V=2", x, n, false); /* by packs: the gathering loads and scattering stores */
+        if ((from + to) % 4 == 0) check(from, (Ty)to, "W=1", x, n, true);
+    }
+}
+
+#define PAIRS(name, ty)                                                                                                \
+    static void name(void **state) {                                                                                   \
+        (void)state;                                                                                                   \
+        pairs_of(ty);                                                                                                  \
+    }
+PAIRS(from_bool, TY_BOOL)
+PAIRS(from_i8, TY_I8)
+PAIRS(from_i16, TY_I16)
+PAIRS(from_i32, TY_I32)
+PAIRS(from_i64, TY_I64)
+PAIRS(from_u8, TY_U8)
+PAIRS(from_u16, TY_U16)
+PAIRS(from_u32, TY_U32)
+PAIRS(from_u64, TY_U64)
+PAIRS(from_f8e4m3, TY_F8E4M3)
+PAIRS(from_f8e5m2, TY_F8E5M2)
+PAIRS(from_f16, TY_F16)
+PAIRS(from_bf16, TY_BF16)
+PAIRS(from_f32, TY_F32)
+PAIRS(from_f64, TY_F64)
+
+/* ---- integers are exact, types mix ---- */
+
+static void integer_sums(void **state) {
+    (void)state;
+    static const Ty types[] = {TY_BOOL, TY_I8, TY_U8, TY_I16, TY_U16, TY_I32, TY_U32, TY_I64, TY_U64};
+    enum { N = 1025 };
+    for (int t = 0; t < COUNT(types); t++) {
+        Ty ty = types[t], kept = ty == TY_U32 || ty == TY_U64 ? TY_U64 : TY_I64;
+        char *x = field_memory(2 * N * ty_bytes(ty));
+        uint64_t *s = field_memory(16), want[2] = {0, 0};
+        for (int i = 0; i < 2 * N; i++) { /* the largest of the type in row 0: sums leave it; any bits in row 1 */
+            uint64_t h = (uint64_t)(i + 1) * 0x9E3779B97F4A7C15ull, top = ty == TY_I64 ? INT64_MAX : ~0ull;
+            if (ty == TY_BOOL) h = h >> 63, top = 1;
+            if (ty == TY_I8 || ty == TY_I16 || ty == TY_I32) top = (1ull << (8 * ty_bytes(ty) - 1)) - 1;
+            memcpy(x + (int64_t)i * ty_bytes(ty), i < N ? &top : &h, (size_t)ty_bytes(ty));
+            Num v = num_load(ty, x + (int64_t)i * ty_bytes(ty));
+            want[i / N] += ty == TY_BOOL ? v.b : v.u;
+        }
+        const char *text = field_text("kernel s for rows (x: in %s[rows, n], s: out %s[rows]) { s = sum(x) }", ty_text(ty), ty_text(kept));
+        static const char *const pins[] = {"W=16,acc=4", "W=1", "W=96,V=2"};
+        for (int p = 0; p < 3; p += t % 2 + 1) {
+            RUN(field_kernel(text, NULL, "n=1025", pins[p]), TENSOR(x, 2, N), TENSOR(s, 2));
+            assert_true(s[0] == want[0] && s[1] == want[1]);
+        }
+    }
+}
+
+static void mixed(void **state) {
+    (void)state;
+    static const char text[] = "kernel mix for rows (x: in bf16[rows, n], w: in f32[n], t: in i64[rows, n], keep: in bool[rows, n], d: in f64[n], y: out f16[rows, n], z: out f64[rows, n], s: out i32[rows]) {\n"
+                               "  g = where(keep, x[rows, t], 0)\n  y = g * w + x\n  z = g * d\n  s = sum(keep)\n}";
+    enum { ROWS = 4, N = 67, ALL = ROWS * N };
+    char *x = field_memory(ALL * 2), *y = field_memory(ALL * 2);
+    float *w = field_memory(N * 4);
+    double *d = field_memory(N * 8), *z = field_memory(ALL * 8);
+    int64_t *t = field_memory(ALL * 8);
+    unsigned char *keep = field_memory(ALL);
+    int32_t *s = field_memory(ROWS * 4);
+    field_fill(TY_BF16, x, ALL, u_at), field_fill(TY_F32, w, N, u_at), field_fill(TY_F64, d, N, u_at);
+    for (int i = 0; i < ALL; i++) t[i] = i * 31 % (N + 4) - 2, keep[i] = i % 3 != 0;
+    for (int p = 0; p < field_nplans; p++) {
+        rowfold_kernel *k = field_try(text, NULL, "n=67", field_plans[p]);
+        if (!k) continue;
+        RUN(k, TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(t, ROWS, N), TENSOR(keep, ROWS, N), TENSOR(d, N), TENSOR(y, ROWS, N), TENSOR(z, ROWS, N), TENSOR(s, ROWS));
+        for (int i = 0; i < ALL; i++) {
+            double g = !keep[i] ? 0 : t[i] >= 0 && t[i] < N ? get(TY_BF16, x, i / N * N + t[i]) : NAN;
+            EXACT(z[i], g * d[i % N], "element %d", i);
+            NEAR(TY_F16, get(TY_F16, y, i), g * (double)w[i % N] + get(TY_BF16, x, i), "element %d", i);
+        }
+    }
+    /* bytes of a bool other than 0 and 1 are true */
+    for (int i = 0; i < ALL; i++) keep[i] = (unsigned char)i;
+    static const char count[] = "kernel c for rows (b: in bool[rows, n], c: out i64[rows], q: out bool[rows, n]) {\n  c = sum(b)\n  q = b\n}";
+    int64_t *c = field_memory(8 * 1);
+    unsigned char *q = field_memory(256);
+    RUN(field_kernel(count, NULL, "n=256", "W=16"), TENSOR(keep, 1, 256), TENSOR(c, 1), TENSOR(q, 1, 256));
+    assert_int_equal(c[0], 255);
+    for (int i = 0; i < 256; i++) assert_int_equal(q[i], i != 0);
+}
+
+#define CASE(f) cmocka_unit_test_teardown(f, field_clean)
+int main(void) {
+    const struct CMUnitTest tests[] = {CASE(from_bool), CASE(from_i8), CASE(from_i16), CASE(from_i32), CASE(from_i64), CASE(from_u8), CASE(from_u16), CASE(from_u32), CASE(from_u64),
+                                       CASE(from_f8e4m3), CASE(from_f8e5m2), CASE(from_f16), CASE(from_bf16), CASE(from_f32), CASE(from_f64), CASE(integer_sums), CASE(mixed)};
+    return cmocka_run_group_tests(tests, field_open, field_close);
+}
