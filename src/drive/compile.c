@@ -22,10 +22,11 @@ static double least_bytes(const Problem *pb) {
     return sum;
 }
 
-/* The winner's last word to the store. */
-static void confirm(Cx *cx, Made *m) {
+/* The winner's last word to the store, also where it fails: then it is nobody's wisdom. */
+static void confirm(Cx *cx, Made *m, Err err) {
     Trial t = m->search.trial[m->search.best];
     Attempt a = {.facts = *mod_facts(m->mod), .verdict = m->verdict, .times = m->times};
+    if (err) t.fate = FATE_FAILED, t.slug = cx->last->slug, t.why = cx->last->msg;
     sha256_hex(m->unit.text, strlen(m->unit.text), a.unit_sha);
     search_record(cx, &m->search, &t, STAGE_CONFIRMED, &a);
 }
@@ -35,7 +36,7 @@ static Err measure(Cx *cx, const Request *q, Made *m) {
     OracleOptions bounds = bed_bounds(&m->pb, &m->kern->plan);
     Err err = bed_check(cx, &m->bed, m->mod, &bounds, q->threads, &m->verdict);
     if (!err) err = bed_time(cx, &m->bed, m->mod, q->threads, FINAL_SAMPLES, final_sample_ns, 0, &m->times);
-    if (!err) confirm(cx, m);
+    confirm(cx, m, err);
     if (!err) err = dev_copy_ns(cx, q->dev, (size_t)(m->bytes / 2), q->threads, COPY_REPS, &m->copy_ns, &m->copy_how);
     m->measured = !err;
     return err;

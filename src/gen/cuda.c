@@ -1,6 +1,6 @@
 /* The CUDA dialect: a row's W lanes are threads, P rows a block. A value of rank ELEM is one variable for each chunk in
  * flight and pack element, any other rank one variable. Nothing depends on the device but the compiler's target. */
-#include "emit.h"
+#include "cudagen.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,12 +8,11 @@
 
 enum { WARP = 32, UNROLL_MOST = 64 };
 
-static const Ins *at(const Emit *e, int i) {
+const Ins *cuda_at(const Emit *e, int i) {
     return &e->k->ins[i];
 }
 
-static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
-static const char *text_of(Emit *e, const char *fmt, ...) {
+const char *cuda_text(Emit *e, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     const char *s = arena_vprintf(e->cx->a, fmt, ap);
@@ -21,11 +20,11 @@ static const char *text_of(Emit *e, const char *fmt, ...) {
     return s;
 }
 
-static const char *type_of(Ty t) {
+const char *cuda_type(Ty t) {
     return t == TY_BOOL ? "b1" : ty_text(t);
 }
 
-static Ty tensor_type(const Emit *e, int param) {
+Ty cuda_tensor(const Emit *e, int param) {
     return e->k->prog->param[param].ty;
 }
 
@@ -34,32 +33,32 @@ static const char *literal(Emit *e, Ty ty, Num c) {
     case TY_F32:
         if (isnan(c.f)) return "NAN_F32";
         if (isinf(c.f)) return c.f < 0 ? "(-INF_F32)" : "INF_F32";
-        return text_of(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
+        return cuda_text(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
     case TY_F64:
         if (isnan(c.d)) return "NAN_F64";
         if (isinf(c.d)) return c.d < 0 ? "(-INF_F64)" : "INF_F64";
-        return text_of(e, signbit(c.d) ? "(%a)" : "%a", c.d);
+        return cuda_text(e, signbit(c.d) ? "(%a)" : "%a", c.d);
     case TY_BOOL: return c.b ? "true" : "false";
     case TY_I32:
-        return c.i == INT32_MIN ? "(-2147483647 - 1)" : text_of(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
+        return c.i == INT32_MIN ? "(-2147483647 - 1)" : cuda_text(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
     case TY_I64:
         return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
-                                : text_of(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
-    default: return text_of(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
+                                : cuda_text(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
+    default: return cuda_text(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
     }
 }
 
 /* A value, at chunk f and pack element v where it has one for each. */
-static const char *val(Emit *e, int i, int f, int v) {
-    const Ins *in = at(e, i);
+const char *cuda_val(Emit *e, int i, int f, int v) {
+    const Ins *in = cuda_at(e, i);
     if (in->k == K_CONST) return literal(e, in->ty, in->c);
-    return in->rank == RANK_ELEM ? text_of(e, "v%d_%d_%d", i, f, v) : text_of(e, "v%d", i);
+    return in->rank == RANK_ELEM ? cuda_text(e, "v%d_%d_%d", i, f, v) : cuda_text(e, "v%d", i);
 }
 
-static void declare(Emit *e, int i, int f, int v, const char *what) {
-    const Ins *in = at(e, i);
-    const char *note = in->note && f + v <= 0 ? text_of(e, " /* %s */", in->note) : "";
-    line(e, "const %s %s = %s;%s", type_of(in->ty), val(e, i, f, v), what, note);
+void cuda_declare(Emit *e, int i, int f, int v, const char *what) {
+    const Ins *in = cuda_at(e, i);
+    const char *note = in->note && f + v <= 0 ? cuda_text(e, " /* %s */", in->note) : "";
+    line(e, "const %s %s = %s;%s", cuda_type(in->ty), cuda_val(e, i, f, v), what, note);
 }
 
 /* ---- operators ---- */
@@ -79,15 +78,15 @@ static const char *apply(Emit *e, Op op, Ty ty, const char *x, const char *y, co
     return b.s;
 }
 
-static const char *cast(Emit *e, Ty from, Ty to, const char *x) {
-    return text_of(e, "cast_%s_%s(%s)", ty_text(from), ty_text(to), x);
+const char *cuda_cast(Emit *e, Ty from, Ty to, const char *x) {
+    return cuda_text(e, "cast_%s_%s(%s)", ty_text(from), ty_text(to), x);
 }
 
 static const char *value(Emit *e, const Ins *in, int f, int v) {
     const char *x[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = val(e, in->a[i], f, v);
-    if (in->op == OP_CAST) return cast(e, at(e, in->a[0])->ty, in->to, x[0]);
-    Ty named = op_info(in->op)->typing == TR_CMP ? at(e, in->a[0])->ty : in->ty;
+    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = cuda_val(e, in->a[i], f, v);
+    if (in->op == OP_CAST) return cuda_cast(e, cuda_at(e, in->a[0])->ty, in->to, x[0]);
+    Ty named = op_info(in->op)->typing == TR_CMP ? cuda_at(e, in->a[0])->ty : in->ty;
     return apply(e, in->op, named, x[0], x[1], x[2]);
 }
 
@@ -115,7 +114,7 @@ static const char *identity(Emit *e, Op op, Ty ty) {
 /* ---- which elements are active ---- */
 
 /* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0 or below: none. */
-static int64_t left_of(const Emit *e, const Step *s, int f) {
+int64_t cuda_left(const Emit *e, const Step *s, int f) {
     int64_t chunk = (int64_t)e->k->plan.W * e->k->plan.V, left = s->left - f * chunk;
     if (s->left < 0 || left >= chunk) return -1;
     return left > 0 ? left : 0;
@@ -123,341 +122,33 @@ static int64_t left_of(const Emit *e, const Step *s, int f) {
 
 /* "Element v of chunk f is active in this lane", as a condition; NULL: always. Packs that the end does not cut are
  * active as a whole. */
-static const char *active(Emit *e, const Step *s, int f, int v) {
-    int64_t left = left_of(e, s, f);
+const char *cuda_active(Emit *e, const Step *s, int f, int v) {
+    int64_t left = cuda_left(e, s, f);
     if (left < 0) return NULL;
     int V = e->k->plan.V;
-    return text_of(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
+    return cuda_text(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
 }
 
-static const char *both(Emit *e, const char *x, const char *y) {
-    return !x ? y : !y ? x : text_of(e, "(%s & %s)", x, y);
+const char *cuda_both(Emit *e, const char *x, const char *y) {
+    return !x ? y : !y ? x : cuda_text(e, "(%s & %s)", x, y);
 }
 
 /* Rows past the last are done as the last, without its stores. */
-static const char *alive(const Emit *e) {
+const char *cuda_alive(const Emit *e) {
     return e->k->plan.P > 1 ? "live" : NULL;
-}
-
-/* ---- packs: V elements as 32-bit words ---- */
-
-typedef struct Pack { /* how a lane's V elements of a type are accessed: pieces of `each` elements */
-    Ty ty;
-    int bytes, each, words; /* words: of one piece; those shorter than one take one */
-} Pack;
-
-static Pack pack_make(Ty ty, int each) {
-    int bytes = ty_bytes(ty);
-    return (Pack){ty, bytes, each, each * bytes < 4 ? 1 : each * bytes / 4};
-}
-
-/* Largest piece that no dense layout breaks: strides of the dimensions that are not spread over lanes must be whole
- * pieces, which for known extents is asked here and for run-time strides at the launch. */
-static Pack pack_of(Emit *e, const Ins *in) {
-    const Param *p = &e->k->prog->param[in->param];
-    int each = in->a[1] >= 0 ? 1 : e->k->plan.V;
-    while (each > 1 && each * ty_bytes(p->ty) > 16) each /= 2;
-    uint32_t mapped = e->k->domain[e->domain].mapped;
-    int64_t inner = 1;
-    for (int d = p->rank - 1; d >= 0; d--) {
-        if (!(mapped >> p->axis[d] & 1))
-            while (each > 1 && inner % each) each /= 2;
-        int64_t n = e->k->shape.n[p->axis[d]];
-        if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner))
-            break; /* rows that are not known yet, or a stride no memory has */
-    }
-    if (each > 1) {
-        if (each > e->align_each[in->param])
-            e->align_each[in->param] = each, e->align[in->param] = each * ty_bytes(p->ty);
-        for (int d = 0; d < p->rank; d++)
-            if (!(mapped >> p->axis[d] & 1)) e->align_dims[in->param] |= (uint8_t)(1u << d);
-    }
-    return pack_make(p->ty, each);
-}
-
-static int word_at(const Pack *k, int v) {
-    return v / k->each * k->words + v % k->each * k->bytes / 4;
-}
-static int shift_at(const Pack *k, int v) {
-    return v % k->each * k->bytes % 4 * 8;
-}
-
-/* Element v out of words `w`_0, `w`_1 ... */
-static const char *unpack(Emit *e, const Pack *k, const char *w, int v) {
-    int i = word_at(k, v), s = shift_at(k, v);
-    const char *t = ty_text(k->ty);
-    if (k->bytes == 8) return text_of(e, "up_%s(%s%d | (u64)%s%d << 32)", t, w, i, w, i + 1);
-    if (k->bytes == 4 || (k->each == 1)) return text_of(e, "up_%s(%s%d)", t, w, i);
-    return text_of(e, "up_%s(%s%d >> %d & 0x%xu)", t, w, i, s, k->bytes == 2 ? 0xffffu : 0xffu);
-}
-
-/* Word i of the elements x[]. */
-static const char *pack_word(Emit *e, const Pack *k, const char *const *x, int i) {
-    const char *t = ty_text(k->ty);
-    bool pairs = ty_is_float(k->ty);
-    if (k->bytes == 8) return text_of(e, "(u32)(dn_%s(%s) >> %d)", t, x[i / 2], i % 2 * 32);
-    int n = k->each * k->bytes < 4 ? k->each : 4 / k->bytes, v = i / k->words * k->each + i % k->words * (4 / k->bytes);
-    if (n == 1) return text_of(e, "dn_%s(%s)", t, x[v]);
-    if (k->bytes == 2)
-        return pairs ? text_of(e, "pk_%s(%s, %s)", t, x[v], x[v + 1])
-                     : text_of(e, "dn_%s(%s) | dn_%s(%s) << 16", t, x[v], t, x[v + 1]);
-    Buf b = buf_new(e->cx->a);
-    for (int j = 0; j < n; j += pairs ? 2 : 1) {
-        if (pairs)
-            buf_fmt(&b, "%spk_%s(%s, %s) << %d", j ? " | " : "", t, x[v + j], x[v + j + 1], 8 * j);
-        else
-            buf_fmt(&b, "%sdn_%s(%s) << %d", j ? " | " : "", t, x[v + j], 8 * j);
-    }
-    return b.s;
-}
-
-/* ---- memory ---- */
-
-static bool is_weight(const Emit *e, int param) { /* all rows read it */
-    const Param *p = &e->k->prog->param[param];
-    for (int d = 0; d < p->rank; d++)
-        if (e->k->prog->row_axes >> p->axis[d] & 1) return false;
-    return true;
-}
-
-/* Is the sweep being emitted the last of several that load the parameter? */
-static bool is_last_read(const Emit *e, int param) {
-    const Kern *k = e->k;
-    int sweeps = 0, last = -1;
-    for (int n = 0; n < k->nnodes; n++) {
-        bool loads = false;
-        for (int j = k->node[n].i0; j < k->node[n].i1 && k->node[n].kind == NODE_SWEEP; j++)
-            loads |= k->ins[j].k == K_LOADP && k->ins[j].param == param;
-        if (loads) sweeps++, last = k->node[n].i1;
-    }
-    return sweeps > 1 && e->node_end == last;
-}
-
-static const char *load_policy(Emit *e, int i) {
-    const Ins *in = at(e, i);
-    bool input = e->k->prog->param[in->param].dir == DIR_IN;
-    if (in->policy == LOAD_KEEP) return is_weight(e, in->param) || !is_last_read(e, in->param) ? "keep" : "last";
-    if (in->policy == LOAD_PLAIN || is_weight(e, in->param)) return "plain";
-    return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
-}
-
-/* Where pack element v of chunk f lies. */
-static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
-    const Plan *p = &e->k->plan;
-    int64_t chunk = (int64_t)p->W * p->V;
-    const char *base = val(e, in->a[0], 0, 0), *first = text_of(e, "p%d + %s", in->param, base);
-    const char *elem = text_of(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
-    if (in->a[1] < 0) return text_of(e, "%s + lane * %d + %s", first, p->V, elem);
-    return text_of(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, val(e, in->a[1], 0, 0));
-}
-
-/* Words `w`0, `w`1 ... of a pack, declared and loaded. */
-static void load_words(Emit *e, int i, const Step *s, int f, const char *w) {
-    const Ins *in = at(e, i);
-    Pack k = pack_of(e, in);
-    int pieces = e->k->plan.V / k.each;
-    const char *how = load_policy(e, i);
-    const char *hint = str_eq(how, "keep") ? ", hot" : str_eq(how, "last") ? ", cold" : "";
-    Buf names = buf_new(e->cx->a);
-    for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
-    line(e, "u32 %s;", names.s);
-    for (int j = 0; j < pieces; j++) {
-        const char *if_active = active(e, s, f, j * k.each);
-        Buf b = buf_new(e->cx->a);
-        for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
-        const char *rest = text_of(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
-        /* a piece that the end cuts: its elements one by one */
-        int64_t left = left_of(e, s, f);
-        if (left >= 0 && left % k.each) {
-            for (int v = j * k.each; v < (j + 1) * k.each; v++) {
-                const char *to = text_of(e, "%s%d", w, word_at(&k, v));
-                if (k.bytes == 8) to = text_of(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
-                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", active(e, s, f, v), k.bytes, to, shift_at(&k, v),
-                     k.bytes, how, spot(e, in, s, f, v), hint);
-            }
-            continue;
-        }
-        if (if_active)
-            line(e, "ldn%dx%d_%s(%s%s, %s);", k.each * k.bytes, k.bytes, how, b.s, if_active, rest);
-        else
-            line(e, "ld%dx%d_%s(%s%s);", k.each * k.bytes, k.bytes, how, b.s, rest);
-    }
-}
-
-static const char *words_of(Emit *e, int i, const Step *s, int f) {
-    return e->early[i] ? text_of(e, "q%d_%" PRId64 "_", i, s->number + f) : text_of(e, "w%d_%d_", i, f);
-}
-
-static void load_pack(Emit *e, int i, const Step *s, int f) {
-    Pack k = pack_of(e, at(e, i));
-    const char *w = words_of(e, i, s, f);
-    if (!e->early[i]) load_words(e, i, s, f, w);
-    for (int v = 0; v < e->k->plan.V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
-}
-
-static const char *stored(Emit *e, const Ins *in, const char *x) {
-    Ty to = tensor_type(e, in->param);
-    return ty_compute(to) == in->ty ? x : cast(e, in->ty, to, x);
-}
-
-static const char *store_policy(const Ins *in) {
-    return in->policy == STORE_STREAM ? "stream" : "plain";
-}
-
-static void store_pack(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = at(e, i);
-    Pack k = pack_of(e, in);
-    int V = e->k->plan.V;
-    const char *x[16] = {NULL}, *how = store_policy(in);
-    for (int v = 0; v < V; v++) x[v] = stored(e, in, val(e, in->a[2], f, v));
-    int64_t left = left_of(e, s, f);
-    bool cut = left >= 0 && left % k.each;
-    Pack one = pack_make(k.ty, 1), *q = cut ? &one : &k;
-    for (int j = 0; j < V / q->each; j++) {
-        const char *ok = both(e, active(e, s, f, j * q->each), alive(e));
-        Buf b = buf_new(e->cx->a);
-        for (int w = 0; w < q->words; w++) buf_fmt(&b, ", %s", pack_word(e, q, x, j * q->words + w));
-        const char *to = spot(e, in, s, f, j * q->each);
-        if (ok)
-            line(e, "stn%dx%d_%s(%s, %s%s);", q->each * q->bytes, q->bytes, how, ok, to, b.s);
-        else
-            line(e, "st%dx%d_%s(%s%s);", q->each * q->bytes, q->bytes, how, to, b.s);
-    }
-}
-
-static const char *load_one(Emit *e, const Ins *in, const char *index) {
-    Ty ty = tensor_type(e, in->param);
-    return text_of(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
-}
-
-static void store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
-    Pack k = pack_make(tensor_type(e, in->param), 1);
-    const char *one[4] = {stored(e, in, x)}; /* room for the most elements of a word */
-    Buf b = buf_new(e->cx->a);
-    for (int w = 0; w < k.words; w++) buf_fmt(&b, ", %s", pack_word(e, &k, one, w));
-    line(e, "stn%dx%d_%s(%s, p%d + %s%s);", k.bytes, k.bytes, store_policy(in), ok ? ok : "true", in->param, index,
-         b.s);
-}
-
-/* ---- stripes: registers, so every index is a constant. Types shorter than a word share words. ---- */
-
-static bool shares_words(Ty t) {
-    return ty_bytes(t) < 4 && t != TY_BOOL;
-}
-
-static Pack stripe_pack(const Emit *e, const Stripe *s) {
-    int each = e->k->plan.V;
-    while (each * ty_bytes(s->ty) > 16) each /= 2;
-    return pack_make(s->ty, each);
-}
-
-static int stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
-    Pack k = stripe_pack(e, s);
-    return shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
-}
-
-static int64_t stripe_chunks(const Emit *e, const Stripe *s) {
-    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)e->k->plan.W * e->k->plan.V);
-}
-
-static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
-    const Stripe *st = &e->k->stripe[in->imm];
-    int words = stripe_words(e, st);
-    const char *point =
-        in->a[0] < 0 ? "" : text_of(e, " + %s * %" PRId64, val(e, in->a[0], 0, 0), stripe_chunks(e, st) * words);
-    return text_of(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
-}
-
-/* A piece of a stripe in on-chip memory: those of all threads of the group lie side by side. */
-static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int piece) {
-    const Stripe *st = &e->k->stripe[in->imm];
-    Pack k = stripe_pack(e, st);
-    int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
-    const char *point =
-        in->a[0] < 0 ? "" : text_of(e, " + (i32)%s * %" PRId64, val(e, in->a[0], 0, 0), stripe_chunks(e, st) * pieces);
-    return text_of(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
-                   point, threads, bytes);
-}
-
-static void get_shared(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = at(e, i);
-    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
-    const char *w = text_of(e, "w%d_%d_", i, f);
-    for (int j = 0; j < e->k->plan.V / k.each; j++) {
-        Buf names = buf_new(e->cx->a);
-        for (int q = 0; q < k.words; q++) buf_fmt(&names, "%s%s%d", q ? ", " : "", w, j * k.words + q);
-        line(e, "u32 %s;", names.s);
-        line(e, "lds%d(%s, %s);", k.each * k.bytes, names.s, shared_at(e, in, s, f, j));
-    }
-    for (int v = 0; v < e->k->plan.V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
-}
-
-static void put_shared(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = at(e, i), *from = at(e, in->a[1]);
-    const Stripe *st = &e->k->stripe[in->imm];
-    Pack k = stripe_pack(e, st);
-    const char *x[16] = {NULL};
-    bool same = from->k == K_LOADP && tensor_type(e, from->param) == st->ty && pack_of(e, from).each == k.each;
-    for (int v = 0; v < e->k->plan.V; v++) x[v] = val(e, in->a[1], f, v);
-    for (int j = 0; j < e->k->plan.V / k.each; j++) {
-        Buf b = buf_new(e->cx->a);
-        for (int q = 0; q < k.words; q++)
-            buf_fmt(&b, ", %s",
-                    same ? text_of(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
-                         : pack_word(e, &k, x, j * k.words + q));
-        line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
-    }
-}
-
-static void get(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = at(e, i);
-    const Stripe *st = &e->k->stripe[in->imm];
-    Pack k = stripe_pack(e, st);
-    int V = e->k->plan.V;
-    if (st->home == HOLD_SHARED) {
-        get_shared(e, i, s, f);
-        return;
-    }
-    if (!shares_words(st->ty)) {
-        for (int v = 0; v < V; v++) declare(e, i, f, v, stripe_at(e, in, s, f, v));
-        return;
-    }
-    const char *w = text_of(e, "w%d_%d_", i, f);
-    for (int j = 0; j < stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
-    for (int v = 0; v < V; v++) declare(e, i, f, v, unpack(e, &k, w, v));
-}
-
-static void put(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = at(e, i), *from = at(e, in->a[1]);
-    const Stripe *st = &e->k->stripe[in->imm];
-    Pack k = stripe_pack(e, st);
-    int V = e->k->plan.V;
-    const char *x[16] = {NULL};
-    if (st->home == HOLD_SHARED) {
-        put_shared(e, i, s, f);
-        return;
-    }
-    for (int v = 0; v < V; v++) x[v] = val(e, in->a[1], f, v);
-    if (!shares_words(st->ty)) {
-        for (int v = 0; v < V; v++) line(e, "%s = %s;", stripe_at(e, in, s, f, v), x[v]);
-        return;
-    }
-    bool same = from->k == K_LOADP && tensor_type(e, from->param) == st->ty && pack_of(e, from).each == k.each;
-    for (int j = 0; j < stripe_words(e, st); j++)
-        line(e, "%s = %s;", stripe_at(e, in, s, f, j),
-             same ? text_of(e, "%s%d", words_of(e, in->a[1], s, f), j) : pack_word(e, &k, x, j));
 }
 
 static bool cuda_unrolls(const Emit *e, const Node *n) {
     for (int i = n->i0; i < n->i1; i++)
-        if ((at(e, i)->k == K_GET || at(e, i)->k == K_PUT) && e->k->stripe[at(e, i)->imm].home == HOLD_REGISTER)
+        if ((cuda_at(e, i)->k == K_GET || cuda_at(e, i)->k == K_PUT) &&
+            e->k->stripe[cuda_at(e, i)->imm].home == HOLD_REGISTER)
             return true;
     return false;
 }
 
 static bool has_join(const Emit *e, const Node *n) {
     for (int i = n->i0; i < n->i1 && n->kind == NODE_BLOCK; i++)
-        if (at(e, i)->k == K_JOIN || at(e, i)->k == K_JOIN2) return true;
+        if (cuda_at(e, i)->k == K_JOIN || cuda_at(e, i)->k == K_JOIN2) return true;
     return false;
 }
 
@@ -469,13 +160,13 @@ static void load_early(Emit *e, const Node *n) {
     e->domain = n->domain;
     e->node_end = n->i1;
     for (int i = n->i0; i < n->i1; i++) {
-        const Ins *in = at(e, i);
-        bool shared = in->k == K_LOADP && is_weight(e, in->param) && e->k->prog->param[in->param].dir == DIR_IN;
-        if (!shared || at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
+        const Ins *in = cuda_at(e, i);
+        bool shared = in->k == K_LOADP && cuda_is_weight(e, in->param) && e->k->prog->param[in->param].dir == DIR_IN;
+        if (!shared || cuda_at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
         for (int64_t c = 0; c * chunk < size; c++) {
             int64_t left = size - c * chunk;
-            Step s = {text_of(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
-            load_words(e, i, &s, 0, text_of(e, "q%d_%" PRId64 "_", i, c));
+            Step s = {cuda_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
+            cuda_load_words(e, i, &s, 0, cuda_text(e, "q%d_%" PRId64 "_", i, c));
         }
         e->early[i] = true;
     }
@@ -524,21 +215,21 @@ static const char *join_name(Op op) {
 
 /* x = op(x, lane i ^ h): every lane ends with the value that join_tree leaves in lane 0, for the operators commute. */
 static void halve(Emit *e, int i, int lanes) {
-    const Ins *in = at(e, i);
+    const Ins *in = cuda_at(e, i);
     for (int h = lanes / 2; h >= 1; h /= 2) {
         if (in->k == K_JOIN)
             line(e, "x%d = %s;", i,
-                 apply(e, in->op, in->ty, text_of(e, "x%d", i),
-                       text_of(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h), NULL));
+                 apply(e, in->op, in->ty, cuda_text(e, "x%d", i),
+                       cuda_text(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h), NULL));
         else
             line(e, "meet_%s_%s(x%d, x%d, %d, everyone);", join_name(in->op), ty_text(in->ty), i, i + 1, h);
     }
 }
 
 static void join_begin(Emit *e, int i) {
-    const Ins *in = at(e, i);
-    line(e, "%s x%d = %s;", type_of(in->ty), i, val(e, in->a[0], 0, 0));
-    if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, val(e, in->a[1], 0, 0));
+    const Ins *in = cuda_at(e, i);
+    line(e, "%s x%d = %s;", cuda_type(in->ty), i, cuda_val(e, in->a[0], 0, 0));
+    if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, cuda_val(e, in->a[1], 0, 0));
     if (!e->side_by_side) halve(e, i, e->k->plan.W < WARP ? e->k->plan.W : WARP);
 }
 
@@ -546,7 +237,7 @@ static void join_begin(Emit *e, int i) {
 static void exchange_all(Emit *e, const int *join, int n) {
     int W = e->k->plan.W, P = e->k->plan.P, slot = 0;
     for (int j = 0; j < n; j++) {
-        const Ins *in = at(e, join[j]);
+        const Ins *in = cuda_at(e, join[j]);
         line(e, "xs[xb][%d][tid] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
         if (in->k == K_JOIN2) line(e, "xs[xb][%d][tid] = xput_i64(x%d);", slot++, join[j] + 1);
     }
@@ -554,11 +245,11 @@ static void exchange_all(Emit *e, const int *join, int n) {
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
-        const Ins *in = at(e, i);
+        const Ins *in = cuda_at(e, i);
         const char *t = ty_text(in->ty);
         bool pair = in->k == K_JOIN2;
         line(e, "{");
-        line(e, "    %s part[%d];", type_of(in->ty), W);
+        line(e, "    %s part[%d];", cuda_type(in->ty), W);
         if (pair) line(e, "    i64 place[%d];", W);
         line(e,
              "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++) part[l] = xget_%s(xs[xb][%d][l * %d + tid %% %d]);",
@@ -577,7 +268,7 @@ static void exchange_all(Emit *e, const int *join, int n) {
                      join_name(in->op), t, h, h, h, h);
             else
                 line(e, "        part[l] = %s;",
-                     apply(e, in->op, in->ty, "part[l]", text_of(e, "part[l + %d]", h), NULL));
+                     apply(e, in->op, in->ty, "part[l]", cuda_text(e, "part[l + %d]", h), NULL));
         }
         line(e, "    x%d = part[0];", i);
         if (pair) line(e, "    x%d = place[0];", i + 1);
@@ -595,24 +286,24 @@ static void exchange(Emit *e, const int *join, int n) {
     while (pad < S) pad *= 2;
     line(e, "if (tid %% 32 == 0) {");
     for (int j = 0; j < n; j++) {
-        const Ins *in = at(e, join[j]);
+        const Ins *in = cuda_at(e, join[j]);
         line(e, "    xs[xb][%d][tid / 32] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
         if (in->k == K_JOIN2) line(e, "    xs[xb][%d][tid / 32] = xput_i64(x%d);", slot++, join[j] + 1);
     }
     line(e, "}");
     line(e, "__syncthreads();");
-    const char *part = text_of(e, "tid %% %d", pad), *from = text_of(e, "[tid / %d * %d + xi]", S * WARP, S);
+    const char *part = cuda_text(e, "tid %% %d", pad), *from = cuda_text(e, "[tid / %d * %d + xi]", S * WARP, S);
     line(e, "xi = %s;", part);
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
-        const Ins *in = at(e, i);
+        const Ins *in = cuda_at(e, i);
         const char *t = ty_text(in->ty);
-        const char *x = text_of(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
-        line(e, "x%d = %s;", i, pad == S ? x : text_of(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
+        const char *x = cuda_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
+        line(e, "x%d = %s;", i, pad == S ? x : cuda_text(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
         if (in->k == K_JOIN2) {
-            x = text_of(e, "xget_i64(xs[xb][%d]%s)", slot++, from);
-            line(e, "x%d = %s;", i + 1, pad == S ? x : text_of(e, "xi < %d ? %s : -1", S, x));
+            x = cuda_text(e, "xget_i64(xs[xb][%d]%s)", slot++, from);
+            line(e, "x%d = %s;", i + 1, pad == S ? x : cuda_text(e, "xi < %d ? %s : -1", S, x));
         }
         halve(e, i, pad);
     }
@@ -632,9 +323,9 @@ static void join_all(Emit *e, int i) {
     bool *late = NEWN(e->cx->a, bool, k->nins);
     join[0] = i;
     late[i] = true;
-    if (at(e, i)->k == K_JOIN2) late[i + 1] = true;
+    if (cuda_at(e, i)->k == K_JOIN2) late[i + 1] = true;
     for (int j = i + 1; j < e->node_end; j++) {
-        const Ins *in = at(e, j);
+        const Ins *in = cuda_at(e, j);
         bool pure = in->k == K_OP || in->k == K_CELL || in->k == K_CONST, joins = in->k == K_JOIN || in->k == K_JOIN2;
         if (in->k == K_JOIN2I || e->done[j]) continue;
         if (!pure && !joins) break;
@@ -658,8 +349,8 @@ static void join_all(Emit *e, int i) {
         exchange(e, join, n);
     for (int j = 0; j < n; j++) {
         int q = join[j];
-        line(e, "const %s v%d = x%d;", type_of(at(e, q)->ty), q, q);
-        if (at(e, q)->k == K_JOIN2) line(e, "const i64 v%d = x%d;", q + 1, q + 1);
+        line(e, "const %s v%d = x%d;", cuda_type(cuda_at(e, q)->ty), q, q);
+        if (cuda_at(e, q)->k == K_JOIN2) line(e, "const i64 v%d = x%d;", q + 1, q + 1);
         e->done[q] = true;
     }
 }
@@ -667,33 +358,35 @@ static void join_all(Emit *e, int i) {
 /* ---- blocks ---- */
 
 static void cuda_block(Emit *e, int i) {
-    const Ins *in = at(e, i);
+    const Ins *in = cuda_at(e, i);
     if (e->done[i]) return;
     switch (in->k) {
     case K_CONST: return;
-    case K_SLOT: declare(e, i, 0, 0, text_of(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
-    case K_ROWIDX: declare(e, i, 0, 0, "row"); return;
-    case K_SERIAL: declare(e, i, 0, 0, e->serial); return;
-    case K_OP: declare(e, i, 0, 0, value(e, in, 0, 0)); return;
+    case K_SLOT: cuda_declare(e, i, 0, 0, cuda_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_ROWIDX: cuda_declare(e, i, 0, 0, "row"); return;
+    case K_SERIAL: cuda_declare(e, i, 0, 0, e->serial); return;
+    case K_OP: cuda_declare(e, i, 0, 0, value(e, in, 0, 0)); return;
     case K_LOAD1: {
-        const char *x = load_one(e, in, val(e, in->a[0], 0, 0));
-        if (in->a[1] >= 0) x = text_of(e, "%s ? %s : %s", val(e, in->a[1], 0, 0), x, val(e, in->a[2], 0, 0));
-        declare(e, i, 0, 0, x);
+        const char *x = cuda_load_one(e, in, cuda_val(e, in->a[0], 0, 0));
+        if (in->a[1] >= 0)
+            x = cuda_text(e, "%s ? %s : %s", cuda_val(e, in->a[1], 0, 0), x, cuda_val(e, in->a[2], 0, 0));
+        cuda_declare(e, i, 0, 0, x);
         return;
     }
     case K_STORE1:
-        store_one(e, in, both(e, "(lane == 0)", alive(e)), val(e, in->a[0], 0, 0), val(e, in->a[2], 0, 0));
+        cuda_store_one(e, in, cuda_both(e, "(lane == 0)", cuda_alive(e)), cuda_val(e, in->a[0], 0, 0),
+                       cuda_val(e, in->a[2], 0, 0));
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
             line(e, "c%d_%d = %s;", in->imm, q, literal(e, in->ty, in->c));
         return;
-    case K_CELL: declare(e, i, 0, 0, text_of(e, "c%d_%d", in->imm, in->acc)); return;
-    case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, val(e, in->a[0], 0, 0)); return;
+    case K_CELL: cuda_declare(e, i, 0, 0, cuda_text(e, "c%d_%d", in->imm, in->acc)); return;
+    case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, cuda_val(e, in->a[0], 0, 0)); return;
     case K_JOIN:
     case K_JOIN2: join_all(e, i); return;
-    case K_ROWGET: declare(e, i, 0, 0, text_of(e, "a%d[%s]", in->imm, val(e, in->a[0], 0, 0))); return;
-    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, val(e, in->a[0], 0, 0), val(e, in->a[1], 0, 0)); return;
+    case K_ROWGET: cuda_declare(e, i, 0, 0, cuda_text(e, "a%d[%s]", in->imm, cuda_val(e, in->a[0], 0, 0))); return;
+    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, cuda_val(e, in->a[0], 0, 0), cuda_val(e, in->a[1], 0, 0)); return;
     default: return;
     }
 }
@@ -702,52 +395,53 @@ static void cuda_block(Emit *e, int i) {
 
 static void fold(Emit *e, const char *into, Op op, Ty ty, const char *x, const char *if_active) {
     const char *sum = apply(e, op, ty, into, x, NULL);
-    line(e, "%s = %s;", into, if_active ? text_of(e, "%s ? %s : %s", if_active, sum, into) : sum);
+    line(e, "%s = %s;", into, if_active ? cuda_text(e, "%s ? %s : %s", if_active, sum, into) : sum);
 }
 
 static void elem(Emit *e, int i, const Step *s, int f, int v) {
-    const Ins *in = at(e, i);
+    const Ins *in = cuda_at(e, i);
     const Plan *p = &e->k->plan;
-    const char *if_active = active(e, s, f, v);
+    const char *if_active = cuda_active(e, s, f, v);
     switch (in->k) {
-    case K_OP: declare(e, i, f, v, value(e, in, f, v)); return;
+    case K_OP: cuda_declare(e, i, f, v, value(e, in, f, v)); return;
     case K_ELEM:
-        declare(e, i, f, v,
-                text_of(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty), s->chunk,
-                        (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
+        cuda_declare(e, i, f, v,
+                     cuda_text(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty),
+                               s->chunk, (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
         return;
     case K_LOAD1: {
-        const char *ok = both(e, in->a[1] >= 0 ? val(e, in->a[1], f, v) : NULL, if_active);
-        const char *x = load_one(e, in, val(e, in->a[0], f, v));
-        const char *fill = in->a[2] >= 0 ? val(e, in->a[2], f, v) : text_of(e, "(%s)0", type_of(in->ty));
-        declare(e, i, f, v, ok ? text_of(e, "%s ? %s : %s", ok, x, fill) : x);
+        const char *ok = cuda_both(e, in->a[1] >= 0 ? cuda_val(e, in->a[1], f, v) : NULL, if_active);
+        const char *x = cuda_load_one(e, in, cuda_val(e, in->a[0], f, v));
+        const char *fill = in->a[2] >= 0 ? cuda_val(e, in->a[2], f, v) : cuda_text(e, "(%s)0", cuda_type(in->ty));
+        cuda_declare(e, i, f, v, ok ? cuda_text(e, "%s ? %s : %s", ok, x, fill) : x);
         return;
     }
     case K_STORE1:
-        store_one(e, in, both(e, if_active, alive(e)), val(e, in->a[0], f, v), val(e, in->a[2], f, v));
+        cuda_store_one(e, in, cuda_both(e, if_active, cuda_alive(e)), cuda_val(e, in->a[0], f, v),
+                       cuda_val(e, in->a[2], f, v));
         return;
     case K_FOLD:
-        fold(e, text_of(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
-             val(e, in->a[0], f, v), if_active);
+        fold(e, cuda_text(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
+             cuda_val(e, in->a[0], f, v), if_active);
         return;
     case K_FOLD2: {
-        const char *c = text_of(e, "c%d_0", in->imm), *ci = text_of(e, "c%d_0", in->imm + 1);
-        const char *x = val(e, in->a[0], f, v), *xi = val(e, in->a[1], f, v);
+        const char *c = cuda_text(e, "c%d_0", in->imm), *ci = cuda_text(e, "c%d_0", in->imm + 1);
+        const char *x = cuda_val(e, in->a[0], f, v), *xi = cuda_val(e, in->a[1], f, v);
         const char *better =
-            text_of(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
-        line(e, "if (%s) %s = %s, %s = %s;", if_active ? both(e, if_active, better) : better, c, x, ci, xi);
+            cuda_text(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
+        line(e, "if (%s) %s = %s, %s = %s;", if_active ? cuda_both(e, if_active, better) : better, c, x, ci, xi);
         return;
     }
-    case K_PACKFOLD: fold(e, text_of(e, "v%d", i), in->op, in->ty, val(e, in->a[0], f, v), if_active); return;
+    case K_PACKFOLD: fold(e, cuda_text(e, "v%d", i), in->op, in->ty, cuda_val(e, in->a[0], f, v), if_active); return;
     case K_ACTIVE:
-        line(e, "v%d = v%d + %s;", i, i, if_active ? text_of(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
+        line(e, "v%d = v%d + %s;", i, i, if_active ? cuda_text(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
         return;
     default: return;
     }
 }
 
 static void cuda_step(Emit *e, int i, const Step *s) {
-    const Ins *in = at(e, i);
+    const Ins *in = cuda_at(e, i);
     const Plan *p = &e->k->plan;
     if (in->k == K_CONST || e->done[i]) return;
     bool pack = in->k == K_PACKFOLD || in->k == K_ACTIVE;
@@ -757,14 +451,14 @@ static void cuda_step(Emit *e, int i, const Step *s) {
         cuda_block(e, i);
         return;
     }
-    if (pack) line(e, "%s v%d = %s;", type_of(in->ty), i, in->k == K_ACTIVE ? "0.0f" : literal(e, in->ty, in->c));
+    if (pack) line(e, "%s v%d = %s;", cuda_type(in->ty), i, in->k == K_ACTIVE ? "0.0f" : literal(e, in->ty, in->c));
     for (int f = 0; f < p->flight; f++) {
-        if (left_of(e, s, f) == 0) continue;
+        if (cuda_left(e, s, f) == 0) continue;
         switch (in->k) {
-        case K_LOADP: load_pack(e, i, s, f); break;
-        case K_STOREP: store_pack(e, i, s, f); break;
-        case K_GET: get(e, i, s, f); break;
-        case K_PUT: put(e, i, s, f); break;
+        case K_LOADP: cuda_load_pack(e, i, s, f); break;
+        case K_STOREP: cuda_store_pack(e, i, s, f); break;
+        case K_GET: cuda_get(e, i, s, f); break;
+        case K_PUT: cuda_put(e, i, s, f); break;
         default:
             for (int v = 0; v < p->V; v++) elem(e, i, s, f, v);
         }
@@ -782,14 +476,15 @@ static void cuda_head(Emit *e) {
     e->side_by_side = rows_side_by_side(e);
     line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
     line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
-         p->min_groups ? text_of(e, ", %d", p->min_groups) : "");
+         p->min_groups ? cuda_text(e, ", %d", p->min_groups) : "");
     line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
     e->depth++;
     line(e, "const i32 tid = (i32)threadIdx.x, lane = %s;",
-         p->P == 1 ? "tid" : text_of(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
+         p->P == 1 ? "tid" : cuda_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
     line(e, "%si64 row = first + (i64)blockIdx.x%s;", p->P == 1 ? "const " : "",
-         p->P == 1 ? ""
-                   : text_of(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
+         p->P == 1
+             ? ""
+             : cuda_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
     if (p->P > 1) {
         line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
         line(e, "if (!live) row = rows - 1;");
@@ -814,20 +509,21 @@ static void cuda_head(Emit *e) {
             line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "; /* %s */", i,
                  e->shared_bytes, s->name ? s->name : "");
             e->shared_bytes +=
-                (k->domain[s->domain].n_serial * stripe_chunks(e, s) * p->V * threads * ty_bytes(s->ty) + 15) / 16 * 16;
+                (k->domain[s->domain].n_serial * cuda_stripe_chunks(e, s) * p->V * threads * ty_bytes(s->ty) + 15) /
+                16 * 16;
             continue;
         }
         if (s->home != HOLD_REGISTER) continue;
-        int64_t n = k->domain[s->domain].n_serial * stripe_chunks(e, s) * stripe_words(e, s);
-        line(e, "%s s%d[%" PRId64 "]; /* %s */", shares_words(s->ty) ? "u32" : type_of(s->ty), i, n ? n : 1,
+        int64_t n = k->domain[s->domain].n_serial * cuda_stripe_chunks(e, s) * cuda_stripe_words(e, s);
+        line(e, "%s s%d[%" PRId64 "]; /* %s */", cuda_shares_words(s->ty) ? "u32" : cuda_type(s->ty), i, n ? n : 1,
              s->name ? s->name : "");
     }
     for (int i = 0; i < k->narrays; i++) {
-        line(e, "%s a%d[%" PRId64 "];", type_of(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+        line(e, "%s a%d[%" PRId64 "];", cuda_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
         if (k->array[i].n > UNROLL_MOST) e->private_bytes += k->array[i].n * ty_bytes(k->array[i].ty) + 16;
     }
     for (int i = 0; i < k->ncells; i++)
-        for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", type_of(k->cell[i].ty), i, q);
+        for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", cuda_type(k->cell[i].ty), i, q);
 }
 
 static void cuda_tail(Emit *e) {

@@ -407,12 +407,15 @@ static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
     *(kept == ADD_UP_LANE ? slots : points) = i64_min(n, STRIPE_MOST);
 }
 
-/* Sweeps of one phase with the same serial axes are one loop. What lives on after it, or from before it, lives in all its rounds. */
+/* Sweeps of one phase with the same serial axes are one loop. What lives on after it, or from before it, lives in all
+ * its rounds. */
 static void live_in_loops(const Sched *sc, int *first, int *last) {
     for (int from = 0, to; from < sc->nsweeps; from = to) {
         uint32_t serial = sc->domain[sc->sweep[from].domain].serial;
         to = from + 1;
-        while (to < sc->nsweeps && sc->sweep[to].outer == sc->sweep[from].outer && sc->domain[sc->sweep[to].domain].serial == serial) to++;
+        while (to < sc->nsweeps && sc->sweep[to].outer == sc->sweep[from].outer &&
+               sc->domain[sc->sweep[to].domain].serial == serial)
+            to++;
         if (!serial || *last < from || *first >= to) continue;
         if (*first < from && *last < to) *last = to - 1;
         if (*last >= to && *first > from) *first = from;

@@ -300,6 +300,25 @@ static void host_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
     set_dim(cx, s, DIM_W, v, count);
 }
 
+/* Does an input have rows side by side in memory, as the columns of a matrix are? */
+static bool rows_side_by_side(const Prog *p) {
+    int last = -1;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->row_axes >> i & 1) last = i;
+    for (int q = 0; q < p->nparams; q++) {
+        const Param *t = &p->param[q];
+        if (t->dir == DIR_IN && t->rank > 1 && t->axis[t->rank - 1] == last) return true;
+    }
+    return false;
+}
+
+/* Such rows are taken 32 at a time, so that an access of a group is a run of memory, with few lanes each. */
+static void gpu_columns(Cx *cx, Space *s) {
+    set_dim(cx, s, DIM_W, (const int[]){32, 16, 8}, 3);
+    set_dim(cx, s, DIM_P, (const int[]){32, 16}, 2);
+    set_dim(cx, s, DIM_V, (const int[]){1}, 1);
+}
+
 /* On a GPU a lane is a thread, and best with 2 to 4 packs of its own (measured: 262144x128 to 16384x8192 of bf16);
  * where there are too few rows to fill the machine, one pack a lane is soonest done. Short rows share a group of some
  * 128 lanes. */
@@ -402,10 +421,16 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         set_dim(cx, out, DIM_W, (const int[]){1}, 1);
     else
         (host ? host_lanes : gpu_lanes)(cx, pb, n, out);
+    bool columns = !host && !ordered && rows_side_by_side(pb->prog);
+    if (columns) gpu_columns(cx, out);
     default_holds(cx, pb, &all, out);
     if (!ordered) {
         set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
-        set_dim(cx, out, DIM_flight, host ? (const int[]){1, 2, 4} : (const int[]){1, 2}, host ? 3 : 2);
+        set_dim(cx, out, DIM_flight,
+                host      ? (const int[]){1, 2, 4}
+                : columns ? (const int[]){8, 4}
+                          : (const int[]){1, 2},
+                host ? 3 : 2);
     }
     if (divides(pb->prog)) set_dim(cx, out, DIM_div, (const int[]){DIV_RECIPROCAL, DIV_EXACT}, 2);
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);

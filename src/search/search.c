@@ -125,8 +125,13 @@ static void start_worker(Cx *cx, Search *s) {
         return;
     }
     Cx own = {.a = cx->a};
-    WorkerOptions o = {
-        .al = s->al, .path = path, .max_seconds = s->max_trial_seconds, .pb = s->pb, .dev = s->dev, .seed = s->seed};
+    WorkerOptions o = {.al = s->al,
+                       .path = path,
+                       .max_seconds = s->max_trial_seconds,
+                       .elements = s->bed->elements,
+                       .pb = s->pb,
+                       .dev = s->dev,
+                       .seed = s->seed};
     if (worker_new(&own, &o, &s->worker))
         s->note = arena_printf(cx->a, "candidates are tried in this process: %s", own.first->msg);
 }

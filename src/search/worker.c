@@ -25,6 +25,7 @@
 
 extern char **environ;
 enum { OPEN_SECONDS = 120, TRY_SECONDS = 120 };
+static const double element_seconds = 1e-6; /* several times what inputs and the definition take for one */
 
 struct Worker {
     WorkerOptions o;
@@ -130,6 +131,11 @@ static Err garbage(Cx *cx, Worker *w) {
     return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker's answer makes no sense");
 }
 
+static void copy_text(const json_t *j, const char *key, char *out, size_t cap) {
+    const char *s = json_string_value(json_object_get(j, key));
+    snprintf(out, cap, "%s", s ? s : "");
+}
+
 /* The other side's own failures come back as they were said there. `t` is filled as far as it went. */
 static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt *t, char *identity, size_t cap) {
     char *s = request ? json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL, *text;
@@ -146,20 +152,16 @@ static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt 
         stop(w);
         return diag(cx, S_WORKER_TIMED_OUT, NOWHERE, NULL, "no answer within %g s", seconds);
     }
+    char slug[64] = "", why[4096] = "";
     json_t *j = json_loadb(text, n, 0, NULL);
-    const char *slug = json_string_value(json_object_get(j, "slug")),
-               *why = json_string_value(json_object_get(j, "why")),
-               *id = json_string_value(json_object_get(j, "identity"));
+    copy_text(j, "slug", slug, sizeof slug);
+    copy_text(j, "why", why, sizeof why);
+    if (identity) copy_text(j, "identity", identity, cap);
     bool sound = attempt_read(json_object_get(j, "attempt"), t);
-    Slug code = S_INTERNAL;
-    Err err = OK;
-    if (identity) snprintf(identity, cap, "%s", id ? id : "");
-    if (slug && slug_find(slug, &code))
-        err = diag(cx, code, NOWHERE, NULL, "%s", why ? why : "");
-    else if (slug || !sound)
-        err = garbage(cx, w);
     json_decref(j);
-    return err;
+    Slug code;
+    if (slug_find(slug, &code)) return diag(cx, code, NOWHERE, NULL, "%s", why);
+    return *slug || !sound ? garbage(cx, w) : OK;
 }
 
 static Err start(Cx *cx, Worker *w) {
@@ -181,7 +183,7 @@ static Err start(Cx *cx, Worker *w) {
                           o->threads, "cache_bytes", (json_int_t)o->cache_bytes, "build_timeout_ms",
                           o->build_timeout_ms, "seed", (json_int_t)w->o.seed, "problem", problem_json(cx->a, w->o.pb));
     Attempt t;
-    Err e = exchange(cx, w, j, OPEN_SECONDS, &t, identity, sizeof identity);
+    Err e = exchange(cx, w, j, OPEN_SECONDS + (double)w->o.elements * element_seconds, &t, identity, sizeof identity);
     if (!e && !str_eq(identity, arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT)))
         e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker has another device or version: %s", identity);
     if (e) stop(w);
@@ -196,6 +198,7 @@ Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
     *w = (Worker){.o = *o, .al = al, .fd = -1};
     snprintf(w->path, sizeof w->path, "%s", o->path);
     if (w->o.max_seconds <= 0) w->o.max_seconds = TRY_SECONDS;
+    w->o.max_seconds += (double)o->elements * element_seconds;
     *out = w; /* the caller's from here on: memory may run out */
     Err err = start(cx, w);
     if (!err) return OK;
@@ -237,7 +240,8 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
         *lost = err != OK;
         if (err) return err;
     }
-    json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", plan_text(cx, plan), "ask", ask_json(q));
+    const char *text = plan_text(cx, plan);
+    json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", text, "ask", ask_json(q));
     Err err = exchange(cx, w, j, w->o.max_seconds, &t, NULL, 0);
     if (!err && *t.unit_sha && !str_eq(sha, t.unit_sha)) { /* the candidate is not to blame */
         stop(w);

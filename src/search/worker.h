@@ -12,6 +12,7 @@ typedef struct WorkerOptions {
     const Alloc *al;
     const char *path;   /* of the program */
     double max_seconds; /* of one candidate, from source to samples; 0: two minutes */
+    int64_t elements;   /* of all tensors: evaluating the definition takes its time, which is added */
     const Problem *pb;
     Device *dev;
     uint64_t seed;

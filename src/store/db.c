@@ -1,26 +1,17 @@
 /* Place -> opened file with the schema of this version. WAL where the file system can do it, which is tried on a
  * scratch file first; a rollback journal elsewhere. A transaction that was committed survives kill -9 in both. */
-#include "store.h"
+#include "book.h"
 
 #include "../base/os.h"
 
 #include <errno.h>
-#include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { APPLICATION_ID = 0x526f7746 /* "RowF" */, BUSY_MS = 10000 };
 
-struct Store {
-    Alloc al;
-    sqlite3 *db;
-    char path[1024], note[512];
-};
-
-struct sqlite3 *store_db(Store *s) {
-    return s->db;
-}
 const char *store_path(const Store *s) {
     return s->path;
 }
@@ -53,6 +44,9 @@ static const char *const steps[] = {
     "CREATE VIEW evidence AS SELECT t.problem, t.id AS trial, 0 AS import, t.seed, t.plan, t.stage, t.effort,"
     " t.unit_sha, t.samples, t.calls, t.median_ns, t.worst, t.time, t.host FROM trial t WHERE t.slug = ''"
     " AND t.median_ns > 0 AND t.id > coalesce((SELECT max(upto) FROM forgotten f WHERE f.problem = t.problem), 0)"
+    /* What was found wrong later, on other inputs or in its last check, is evidence no more. */
+    " AND NOT EXISTS (SELECT 1 FROM trial u WHERE u.problem = t.problem AND u.plan = t.plan AND u.id > t.id"
+    " AND (u.bad > 0 OR u.slug = 'worker.crashed'))"
     " UNION ALL SELECT i.problem, 0, i.id, i.seed, i.plan, i.stage, i.effort, i.unit_sha, i.samples, i.calls,"
     " i.median_ns, i.worst, i.time, i.host FROM imported i;"
     /* What was measured here before what others say; good evidence before quick; then the fastest. */
@@ -307,6 +301,8 @@ void store_close(Store *s) {
     /* A jump out of memory may have left statements behind. */
     for (sqlite3_stmt *q; s->db && (q = sqlite3_next_stmt(s->db, NULL));) sqlite3_finalize(q);
     sqlite3_close_v2(s->db);
+    json_decref(s->json);
+    free(s->text);
     Alloc al = s->al;
     al.put(al.user, s);
 }

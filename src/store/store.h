@@ -103,27 +103,4 @@ Err wisdom_export(Cx *cx, Store *s, const Filter *f, const char **text);
  * taken, what was known, what is foreign, what was refused and why. */
 Err wisdom_import(Cx *cx, Store *s, const char *text, size_t n, const char *const *here, int nhere,
                   const char **report);
-
-/* ---- shared by the files of this folder ---- */
-struct sqlite3;
-struct sqlite3_stmt;
-struct json_t;
-struct sqlite3 *store_db(Store *s);
-Err store_fail(Cx *cx, Store *s, int rc, const char *what); /* what: "add a trial" */
-Err store_begin(Cx *cx, Store *s);                          /* for writing; waits for others */
-Err store_end(Cx *cx, Store *s, Err err);                   /* commits, or rolls back what failed */
-Err store_prepare(Cx *cx, Store *s, const char *sql, struct sqlite3_stmt **out);
-Err store_step(Cx *cx, Store *s, struct sqlite3_stmt *q, bool *row); /* finalizes at the end and on failure */
-void bind_text(struct sqlite3_stmt *q, int i, const char *s);        /* NULL: null */
-const char *column_str(Cx *cx, struct sqlite3_stmt *q, int i);
-Err problem_id(Cx *cx, Store *s, const StoreKey *k, int64_t *id); /* in a transaction; made where it is new */
-void filter_bind(struct sqlite3_stmt *q, const Filter *f);
-#define FILTER_SQL                                                                       \
-    "(?1 IS NULL OR p.kernel = ?1) AND (?2 IS NULL OR p.sha GLOB ?2 || '*') AND"         \
-    " (?3 IS NULL OR p.program_sha GLOB ?3 || '*') AND (?4 IS NULL OR p.shape = ?4) AND" \
-    " (?5 IS NULL OR instr(p.device, ?5) > 0) AND (?6 IS NULL OR p.rowfold = ?6) AND"    \
-    " (?7 IS NULL OR p.kernel = ?7 OR p.sha GLOB ?7 || '*')"
-struct json_t *samples_json(const double *ns, int n);
-int samples_read(const char *json, double *ns, int cap);  /* how many; -1: no array of finite numbers */
-const char *json_out(Cx *cx, struct json_t *j, bool *ok); /* canonical text; frees j */
 #endif

@@ -1,10 +1,8 @@
 /* Trials: what was tried, on what, and what came of it. A row is written once, when the trial is over, in a transaction
  * of its own, and never again. */
-#include "store.h"
+#include "book.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,7 +97,7 @@ Err problem_id(Cx *cx, Store *s, const StoreKey *k, int64_t *id) {
 
 /* ---- samples and JSON ---- */
 
-struct json_t *samples_json(const double *ns, int n) {
+json_t *samples_json(const double *ns, int n) {
     json_t *a = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(a, json_real(ns[i]));
     return a;
@@ -117,12 +115,13 @@ int samples_read(const char *text, double *ns, int cap) {
     return n;
 }
 
-const char *json_out(Cx *cx, json_t *j, bool *ok) {
-    char *s = j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY) : NULL;
+const char *json_out(Cx *cx, Store *s, json_t *j, bool *ok) {
+    s->text = j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY) : NULL;
     json_decref(j);
-    *ok = s != NULL;
-    const char *out = s ? arena_str(cx->a, s, strlen(s)) : "";
-    free(s);
+    *ok = s->text != NULL;
+    const char *out = s->text ? arena_str(cx->a, s->text, strlen(s->text)) : "";
+    free(s->text);
+    s->text = NULL;
     return out;
 }
 
@@ -134,7 +133,7 @@ Err store_add(Cx *cx, Store *s, const StoreKey *k, const StoreTrial *t) {
     int64_t problem = 0;
     sqlite3_stmt *q;
     gethostname(host, sizeof host - 1);
-    const char *samples = json_out(cx, samples_json(t->sample_ns, t->nsamples), &ok);
+    const char *samples = json_out(cx, s, samples_json(t->sample_ns, t->nsamples), &ok);
     if (!ok) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a trial");
     Err err = store_begin(cx, s);
     if (err) return err;
@@ -307,7 +306,7 @@ Err store_trials(Cx *cx, Store *s, const Filter *f, int64_t limit, const char **
         Arena *a = arena_sub(cx->a);
         Cx own = {.a = a};
         buf_str(&b, n ? ",\n" : "\n");
-        buf_str(&b, json_out(&own, row_json(q), &ok));
+        buf_str(&b, json_out(&own, s, row_json(q), &ok));
         arena_free(a);
         if (!ok) {
             sqlite3_finalize(q);

@@ -1,8 +1,7 @@
 /* Wisdom: the best of what is remembered for a problem, or for its neighbours; and how to let go of it. */
-#include "store.h"
+#include "book.h"
 
 #include <math.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -82,7 +81,7 @@ static Err forget_with(Cx *cx, Store *s, const Filter *f, const char *sql, bool 
     filter_bind(q, f);
     if (timed) sqlite3_bind_int64(q, 8, (int64_t)time(NULL));
     err = store_step(cx, s, q, &row);
-    *changed = err ? 0 : sqlite3_changes64(store_db(s));
+    *changed = err ? 0 : sqlite3_changes64(s->db);
     return err;
 }
 

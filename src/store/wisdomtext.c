@@ -1,10 +1,8 @@
 /* Wisdom <-> portable text: one canonical JSON object a line. What comes in is nobody's friend: it is read, recomputed
  * and planned anew before it is kept. */
-#include "store.h"
+#include "book.h"
 
-#include <jansson.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -76,7 +74,7 @@ Err wisdom_export(Cx *cx, Store *s, const Filter *f, const char **text) {
     filter_bind(q, f);
     bind_text(q, 8, f->origin);
     while (!(err = store_step(cx, s, q, &row)) && row) {
-        const char *line = json_out(cx, entry_json(q), &ok);
+        const char *line = json_out(cx, s, entry_json(q), &ok);
         if (!ok) {
             sqlite3_finalize(q);
             return diag(cx, S_OOM, NOWHERE, NULL, "no memory for wisdom");
@@ -238,7 +236,7 @@ static Err keep(Cx *cx, Store *s, const StoreKey *k, const Entry1 *e, bool *know
     sqlite3_stmt *q;
     bool row, ok;
     int64_t problem = 0;
-    const char *samples = json_out(cx, samples_json(e->ns, e->nsamples), &ok);
+    const char *samples = json_out(cx, s, samples_json(e->ns, e->nsamples), &ok);
     if (!ok) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for wisdom");
     Err err = problem_id(cx, s, k, &problem);
     if (!err)
@@ -263,7 +261,7 @@ static Err keep(Cx *cx, Store *s, const StoreKey *k, const Entry1 *e, bool *know
     bind_text(q, 12, e->text[HOST]);
     sqlite3_bind_int64(q, 13, (int64_t)time(NULL));
     err = store_step(cx, s, q, &row);
-    *known = !err && sqlite3_changes(store_db(s)) == 0;
+    *known = !err && sqlite3_changes(s->db) == 0;
     return err;
 }
 
@@ -274,7 +272,7 @@ static Err take(Cx *cx, Cx *own, Store *s, const char *line, size_t n, const cha
                 Fate1 *fate) {
     json_error_t je;
     *fate = REFUSED;
-    json_t *o = n <= MAX_LINE ? json_loadb(line, n, JSON_REJECT_DUPLICATES, &je) : NULL;
+    json_t *o = s->json = n <= MAX_LINE ? json_loadb(line, n, JSON_REJECT_DUPLICATES, &je) : NULL;
     Err err;
     if (n > MAX_LINE)
         err = diag(own, S_WISDOM_SYNTAX, NOWHERE, "at most 1 MiB", "a line of %zu bytes", n);
@@ -283,6 +281,7 @@ static Err take(Cx *cx, Cx *own, Store *s, const char *line, size_t n, const cha
     else
         err = read_members(own, o, e);
     json_decref(o);
+    s->json = NULL;
     StoreKey k;
     if (!err) err = judge(own, e, &k);
     if (err) return OK;
@@ -329,7 +328,7 @@ Err wisdom_import(Cx *cx, Store *s, const char *text, size_t n, const char *cons
             Fate1 fate;
             err = take(cx, &own, s, text + at, len, here, nhere, e, &fate);
             count[fate]++;
-            const char *told = json_out(&own, fate_json(line, fate, e, &own), &ok);
+            const char *told = json_out(&own, s, fate_json(line, fate, e, &own), &ok);
             buf_fmt(&entries, "%s\n", entries.n ? "," : "");
             buf_str(&entries, told);
             arena_free(a);

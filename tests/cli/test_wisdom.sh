@@ -44,7 +44,6 @@ check 'a filter that is none' exits 2 'store.filter' rf trials colour=red
 check 'resume runs nothing twice' holds 'd["resumed"] == 3' tune --resume --json
 check 'and says so' exits 0 '3 of them before' tune --resume
 check 'the receipt counts' holds 'd["store"]["resumed"] == 3 and d["store"]["note"] == ""' cat r.json
-check 'another seed is another search' holds 'd["resumed"] == 0' tune --resume --seed 2 --json --store seed.db
 check 'no-store and resume' exits 2 'command.option' tune --no-store --resume
 
 # A search that is killed: what it had finished is there, and the next one goes on.

@@ -142,7 +142,7 @@ static bool within_bounds(Match *p, const Args *out) {
 
 /* ---- the pair ---- */
 
-enum { MOST_TEXT = 100000 };
+enum { MOST_TEXT = 40000 };
 
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
                 const char *plan) {

@@ -104,7 +104,7 @@ static int fn_set(void *f, int which, int x) {
 static int fn_attribute(int *x, int which, void *f) {
     const char *local = word("local=");
     (void)f;
-    *x = which == 4 ? 32 : which == 3 && local ? atoi(local) : 0;
+    *x = which == 4 ? 32 : which == 3 && local ? (int)strtol(local, NULL, 10) : 0;
     return 0;
 }
 static int occupancy(int *n, void *f, int threads, size_t shared) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536 };
@@ -135,7 +136,8 @@ static rowfold_kernel *kernel(const char *text, const char *types, const char *s
     if (s != ROWFOLD_OK) {
         const rowfold_error *e = rowfold_last_error(lab.cx);
         static const char *const no_use[] = {"plan.stat_unused",     "plan.hold_unknown",  "plan.hold_single_phase",
-                                             "plan.stripe_exceeded", "plan.acc_with_stat", "plan.pack_too_wide", "plan.text_exceeded"};
+                                             "plan.stripe_exceeded", "plan.acc_with_stat", "plan.pack_too_wide",
+                                             "plan.text_exceeded"};
         for (int i = 0; i < COUNT(no_use) && may_refuse; i++)
             if (str_eq(e->slug, no_use[i]) ||
                 (str_eq(e->slug, "search.no_legal_plan") && strstr(e->message, no_use[i])))
@@ -288,6 +290,18 @@ bool field_same(Ty ty, const void *x, const void *y, int64_t n) {
             !(ty_is_float(ty) && isnan(get(ty, x, i)) && isnan(get(ty, y, i))))
             return false;
     return true;
+}
+
+double field_rounded(Ty ty, double x) {
+    uint64_t room;
+    put(ty, &room, 0, x);
+    return get(ty, &room, 0);
+}
+
+double field_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 void field_skip(const char *id, const char *why) {

@@ -6,9 +6,9 @@
 #include "field.h"
 
 #include "../../src/base/os.h"
+#include "../../src/lang/lang.h"
 #include "../../src/rt/local.h"
 #include "../../src/search/search.h"
-#include "../../src/lang/lang.h"
 
 #include <math.h>
 #include <signal.h>
@@ -18,17 +18,12 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-static const char softmax[] = "kernel softmax for rows (x: in T[rows, n], y: out T[rows, n]) {\n  m = max(x)\n  e = exp(x - m)\n  y = e / sum(e)\n}";
-static const char layernorm[] = "kernel ln for rows (x: in T[rows, n], y: out T[rows, n], eps: f32 = 1e-5) {\n  c = x - mean(x)\n  y = c * rsqrt(mean(c * c) + eps)\n}";
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static const char softmax[] = "kernel softmax for rows (x: in T[rows, n], y: out T[rows, n]) {\n  m = max(x)\n  e = "
+                              "exp(x - m)\n  y = e / sum(e)\n}";
+static const char layernorm[] = "kernel ln for rows (x: in T[rows, n], y: out T[rows, n], eps: f32 = 1e-5) {\n  c = x "
+                                "- mean(x)\n  y = c * rsqrt(mean(c * c) + eps)\n}";
 
 /* A folder of this test's own; gone with it. */
 typedef struct Folder {
@@ -99,7 +94,8 @@ static Err p_sync(Cx *cx, Device *d) {
     (void)cx, (void)d;
     return OK;
 }
-static Err p_time(Cx *cx, Module *mod, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls, int64_t *ns) {
+static Err p_time(Cx *cx, Module *mod, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
+                  int64_t *ns) {
     PlantedModule *m = (PlantedModule *)mod;
     if (m->trick == CLOCK_ZERO) return *ns = 0, OK;
     int64_t from = os_now_ns();
@@ -116,7 +112,18 @@ static Err p_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double
 static void p_close(Device *d) {
     rt_put(d->rt, d);
 }
-static const RtOps planted_ops = {.name = "planted", .close = p_close, .build = p_build, .unload = p_unload, .get = p_get, .put = plain_put, .write = plain_write, .read = plain_read, .launch = p_launch, .sync = p_sync, .time = p_time, .copy = p_copy};
+static const RtOps planted_ops = {.name = "planted",
+                                  .close = p_close,
+                                  .build = p_build,
+                                  .unload = p_unload,
+                                  .get = p_get,
+                                  .put = plain_put,
+                                  .write = plain_write,
+                                  .read = plain_read,
+                                  .launch = p_launch,
+                                  .sync = p_sync,
+                                  .time = p_time,
+                                  .copy = p_copy};
 
 /* A search on such a device. */
 typedef struct Bench {
@@ -133,7 +140,8 @@ static Bench *bench_new(const char *text, const char *pin, const char *open, con
     Bench *b = calloc(1, sizeof *b);
     b->a = arena_new(&alloc_libc, NULL);
     b->cx = (Cx){.a = b->a};
-    RtOptions o = {.al = &alloc_libc, .isa = ISA_COUNT, .cc = cc, .build_timeout_ms = timeout_ms, .cache_dir = cc ? "" : NULL};
+    RtOptions o = {
+        .al = &alloc_libc, .isa = ISA_COUNT, .cc = cc, .build_timeout_ms = timeout_ms, .cache_dir = cc ? "" : NULL};
     assert_int_equal(rt_open(&b->cx, &o, &b->rt), OK);
     b->dev = rt_get(b->rt, sizeof *b->dev);
     b->dev->inner = rt_device(b->rt, 0);
@@ -153,7 +161,8 @@ static Bench *bench_new(const char *text, const char *pin, const char *open, con
     shape.n[prog_axis(p, "rows")] = PLANTED_ROWS, shape.n[prog_axis(p, "n")] = PLANTED_N;
     assert_int_equal(problem_make(&b->cx, p, &shape, &b->dev->d.caps, 0, &b->pb), OK);
     assert_int_equal(bed_make(&b->cx, &b->dev->d, &b->pb, 1, &b->bed), OK);
-    b->s = (Search){.pb = &b->pb, .dev = &b->dev->d, .effort = EFFORT_EXHAUSTIVE, .pin = pin, .open = open, .bed = &b->bed};
+    b->s = (Search){
+        .pb = &b->pb, .dev = &b->dev->d, .effort = EFFORT_EXHAUSTIVE, .pin = pin, .open = open, .bed = &b->bed};
     assert_int_equal(cost_find(&b->cx, "roofline", &b->s.policy), OK);
     return b;
 }
@@ -167,7 +176,8 @@ static void bench_free(Bench *b) {
 }
 
 /* Four candidates, in the order in which they are built: that of their scores. */
-#define FOUR "V=1,U=1,P=1,acc=1,flight=1,stat=two-pass,div=exact,load=plain,store=plain,prefetch=0,hold.x=reload,combine=inner"
+#define FOUR \
+    "V=1,U=1,P=1,acc=1,flight=1,stat=two-pass,div=exact,load=plain,store=plain,prefetch=0,hold.x=reload,combine=inner"
 #define FOUR_SOFTMAX FOUR ",hold.e=recompute"
 
 /* ---- FO-31 ---- */
@@ -221,13 +231,16 @@ static void FO_31(void **state) {
     Folder f = folder();
     const char *cc = field_text("%s/cc", f.at);
     FILE *sh = fopen(cc, "w");
-    fprintf(sh, "#!/bin/sh\ncase \"$*\" in *--version*) exec cc --version;; esac\nn=$(cat %s/n 2>/dev/null || echo 0); echo $((n+1)) > %s/n\n[ $n = 0 ] && exec sleep 60\nexec cc \"$@\"\n", f.at, f.at);
+    fprintf(sh,
+            "#!/bin/sh\ncase \"$*\" in *--version*) exec cc --version;; esac\nn=$(cat %s/n 2>/dev/null || echo 0); "
+            "echo $((n+1)) > %s/n\n[ $n = 0 ] && exec sleep 60\nexec cc \"$@\"\n",
+            f.at, f.at);
     fclose(sh);
     chmod(cc, 0700);
     b = bench_new(softmax, FOUR_SOFTMAX, "W=16/32", cc, 2500);
-    double from = seconds();
+    double from = field_seconds();
     assert_int_equal(search_run(&b->cx, &b->s), OK);
-    assert_true(seconds() - from < 30);
+    assert_true(field_seconds() - from < 30);
     assert_int_equal(b->s.ntimed, 1);
     for (int64_t i = 0; i < b->s.ntrials; i++)
         if (b->s.trial[i].fate == FATE_FAILED) assert_string_equal(slug_text(b->s.trial[i].slug), "build.timeout");
@@ -237,7 +250,8 @@ static void FO_31(void **state) {
 
 /* ---- tuning through the public header ---- */
 
-static rowfold_kernel *tune(const char *text, const char *types, const char *shape, const char *pin, const char *open, int64_t most, double limit) {
+static rowfold_kernel *tune(const char *text, const char *types, const char *shape, const char *pin, const char *open,
+                            int64_t most, double limit) {
     rowfold_context *cx = field_context();
     rowfold_source *src;
     rowfold_program *prog;
@@ -246,7 +260,8 @@ static rowfold_kernel *tune(const char *text, const char *types, const char *sha
     assert_int_equal(rowfold_program_new(cx, src, NULL, types, NULL, &prog), ROWFOLD_OK);
     rowfold_compile_options o;
     rowfold_compile_options_init(&o);
-    o.shape = shape, o.pin = pin, o.open = open, o.effort = ROWFOLD_MEASURE, o.max_candidates = most, o.max_seconds = limit;
+    o.shape = shape, o.pin = pin, o.open = open, o.effort = ROWFOLD_MEASURE, o.max_candidates = most,
+    o.max_seconds = limit;
     rowfold_status s = rowfold_compile(cx, prog, &o, &k);
     if (s != ROWFOLD_OK) fail_msg("%s", rowfold_last_error(cx)->text);
     rowfold_program_free(prog), rowfold_source_free(src);
@@ -256,7 +271,8 @@ static rowfold_kernel *tune(const char *text, const char *types, const char *sha
 static void FO_32(void **state) {
     (void)state;
     static const char half[] = "kernel half for rows (x: inout T[rows, n]) { x = x * 0.5 }";
-    static const char inside[] = "kernel inside for rows (x: inout T[rows, n]) {\n  e = exp(x - max(x))\n  x = e / sum(e)\n}";
+    static const char inside[] =
+        "kernel inside for rows (x: inout T[rows, n]) {\n  e = exp(x - max(x))\n  x = e / sum(e)\n}";
     float *x = field_memory(16000), *want = field_memory(16000);
     for (int t = 0; t < 2; t++)
         for (int many = 0; many < 2; many++) {
@@ -265,7 +281,8 @@ static void FO_32(void **state) {
                 rowfold_kernel *k = tune(text, "f32", "rows=4,n=1000", NULL, NULL, many && call == 0 ? 8 : 2, 0);
                 for (int i = 0; i < 4000; i++) x[i] = want[i] = 1 + field_u(i);
                 LAUNCH(k, TENSOR(x, 4, 1000));
-                LAUNCH(field_kernel(text, "f32", "n=1000", rowfold_kernel_text(k, ROWFOLD_PLAN)), TENSOR(want, 4, 1000));
+                LAUNCH(field_kernel(text, "f32", "n=1000", rowfold_kernel_text(k, ROWFOLD_PLAN)),
+                       TENSOR(want, 4, 1000));
                 assert_memory_equal(x, want, 16000);
                 for (int i = 0; i < 4000 && !t; i++) EXACT(x[i], 0.5f * (1 + field_u(i)), "element %d", i);
                 rowfold_kernel_free(k);
@@ -354,9 +371,9 @@ static void FO_33(void **state) {
     { /* and nobody waits for the dead: the next one stores at once */
         pid_t p = fork();
         if (p == 0) writer(f.at, WRITERS, false);
-        double from = seconds();
+        double from = field_seconds();
         waitpid(p, &status, 0);
-        assert_true(status == 0 && seconds() - from < 10);
+        assert_true(status == 0 && field_seconds() - from < 10);
         for (int i = 0; i < KEYS; i++) assert_int_equal(look(rt_cache(rt), WRITERS, i), 1);
     }
     rt_close(rt), arena_free(a);
@@ -366,7 +383,8 @@ static void FO_33(void **state) {
 /* ---- FO-34, FO-35 ---- */
 
 /* Compiles and runs in a context of its own; true when the kernel came from the cache. */
-static bool once(const char *dir, const char *isa, const char *cc, const char *text, const char *types, const char *pin, const char *strided, float *out) {
+static bool once(const char *dir, const char *isa, const char *cc, const char *text, const char *types, const char *pin,
+                 const char *strided, float *out) {
     rowfold_options o;
     rowfold_options_init(&o);
     o.cache_dir = dir, o.isa = isa, o.compiler = cc;
@@ -428,7 +446,10 @@ static void FO_34(void **state) {
     Cx cx = {.a = a};
     (void)cx;
     char cmd[1200];
-    snprintf(cmd, sizeof cmd, "cd %s && for i in *.kernel; do head -c 131 $i > t && echo 'ELF of another machine' >> t && mv t $i && chmod 600 $i; done", f.at);
+    snprintf(cmd, sizeof cmd,
+             "cd %s && for i in *.kernel; do head -c 131 $i > t && echo 'ELF of another machine' >> t && mv t $i && "
+             "chmod 600 $i; done",
+             f.at);
     assert_int_equal(system(cmd), 0);
     assert_false(once(f.at, NULL, NULL, softmax, "f32", pin, NULL, y)), right(y);
     assert_true(once(f.at, NULL, NULL, softmax, "f32", pin, NULL, y)), right(y);
@@ -438,16 +459,19 @@ static void FO_34(void **state) {
 
 static void FO_35(void **state) {
     (void)state;
-    static const char inside[] = "kernel softmax for rows (x: inout T[rows, n], y: out T[rows, n]) {\n  m = max(x)\n  e = exp(x - m)\n  y = e / sum(e)\n  x = y\n}";
+    static const char inside[] = "kernel softmax for rows (x: inout T[rows, n], y: out T[rows, n]) {\n  m = max(x)\n  "
+                                 "e = exp(x - m)\n  y = e / sum(e)\n  x = y\n}";
     static const struct {
         const char *text, *types, *strided;
-    } asks[] = {{softmax, "f32", NULL}, {softmax, "bf16", NULL}, {softmax, "f16", NULL}, {softmax, "f32", "x"}, {inside, "f32", NULL}, {softmax, "f64", NULL}};
+    } asks[] = {{softmax, "f32", NULL}, {softmax, "bf16", NULL}, {softmax, "f16", NULL},
+                {softmax, "f32", "x"},  {inside, "f32", NULL},   {softmax, "f64", NULL}};
     float y[8], z[8];
     for (int order = 0; order < 2; order++) {
         Folder f = folder();
         for (int i = 0; i < COUNT(asks); i++) {
             int q = order ? COUNT(asks) - 1 - i : i;
-            assert_false(once(f.at, NULL, NULL, asks[q].text, asks[q].types, NULL, asks[q].strided, y)); /* no other's kernel */
+            assert_false(
+                once(f.at, NULL, NULL, asks[q].text, asks[q].types, NULL, asks[q].strided, y)); /* no other's kernel */
             right(y);
         }
         for (int i = 0; i < COUNT(asks); i++) {
@@ -483,23 +507,29 @@ static void FO_35(void **state) {
 
 static void FO_36(void **state) {
     (void)state;
-    /* no faster than memory: 2 x 16 MB that no cache of a core holds, against a bound that no memory of a host reaches */
-    rowfold_kernel *k = tune(softmax, "f32", "rows=1024,n=4096", "W=64,P=1,U=1,V=1,acc=1,flight=1,stat=two-pass", NULL, 2, 0), *q = tune(softmax, "f32", "rows=2048,n=4096", "W=64,P=1,U=1,V=1,acc=1,flight=1,stat=two-pass", NULL, 2, 0);
+    /* no faster than memory: 2 x 16 MB that no cache of a core holds, against a bound that no memory of a host reaches
+     */
+    rowfold_kernel *k = tune(softmax, "f32", "rows=1024,n=4096", "W=64,P=1,U=1,V=1,acc=1,flight=1,stat=two-pass", NULL,
+                             2, 0),
+                   *q = tune(softmax, "f32", "rows=2048,n=4096", "W=64,P=1,U=1,V=1,acc=1,flight=1,stat=two-pass", NULL,
+                             2, 0);
     rowfold_stats a = {.struct_size = sizeof a}, b = {.struct_size = sizeof b};
     rowfold_kernel_stats(k, &a), rowfold_kernel_stats(q, &b);
     EXACT(a.bytes, 2.0 * 1024 * 4096 * 4, "bytes of one call");
     assert_true(a.time_s > 0 && a.time_min_s <= a.time_s && a.time_s <= a.time_max_s && a.copy_s > 0);
     assert_true(a.time_s >= a.bytes / 4.8e12);
-    float *x = field_memory(1024 * 4096 * 4), *y = field_memory(1024 * 4096 * 4); /* and what a caller's own clock says */
+    float *x = field_memory(1024 * 4096 * 4),
+          *y = field_memory(1024 * 4096 * 4); /* and what a caller's own clock says */
     field_fill(TY_F32, x, 1024 * 4096, u_at);
     double best = 1e9;
     for (int i = 0; i < 9; i++) {
-        double from = seconds();
+        double from = field_seconds();
         LAUNCH(k, TENSOR(x, 1024, 4096), TENSOR(y, 1024, 4096));
-        if (seconds() - from < best) best = seconds() - from;
+        if (field_seconds() - from < best) best = field_seconds() - from;
     }
     assert_true(a.time_min_s < 4 * best && best < 4 * a.time_max_s);
-    assert_true(b.time_s > 1.2 * a.time_min_s && b.time_min_s < 4 * a.time_max_s); /* twice the work, about twice the time */
+    assert_true(b.time_s > 1.2 * a.time_min_s &&
+                b.time_min_s < 4 * a.time_max_s); /* twice the work, about twice the time */
     rowfold_kernel_free(k), rowfold_kernel_free(q);
     /* a clock that stands still: an error that says so, of the candidates whose clock it is */
     Bench *s = bench_new(softmax, FOUR_SOFTMAX, "W=16/32", NULL, 0);
@@ -540,9 +570,9 @@ static void FO_39(void **state) {
     rowfold_compile_options_init(&o);
     o.shape = "rows=4,n=131072", o.effort = ROWFOLD_EXHAUSTIVE, o.max_seconds = 2, o.progress = tell;
     told = 0;
-    double from = seconds();
+    double from = field_seconds();
     if (rowfold_compile(cx, prog, &o, &k) != ROWFOLD_OK) fail_msg("%s", rowfold_last_error(cx)->text);
-    double took = seconds() - from;
+    double took = field_seconds() - from;
     assert_true(told > 0);
     assert_true(took < 2 + 15); /* the budget, the candidate it ended in, the finals */
     float *x = field_memory(4 * 131072 * 4), *s = field_memory(16);
@@ -551,8 +581,10 @@ static void FO_39(void **state) {
     for (int i = 0; i < 4; i++) EXACT(s[i], 131072, "row %d", i);
     rowfold_kernel_free(k), rowfold_program_free(prog), rowfold_source_free(src);
     /* the text of a kernel follows from the plan's own tile, not from the length of the row */
-    size_t shorter = strlen(rowfold_kernel_text(field_kernel(softmax, "f32", "n=4096", "W=64,P=4,U=4"), ROWFOLD_SOURCE));
-    size_t longer = strlen(rowfold_kernel_text(field_kernel(softmax, "f32", "n=65536", "W=64,P=4,U=4"), ROWFOLD_SOURCE));
+    size_t shorter =
+        strlen(rowfold_kernel_text(field_kernel(softmax, "f32", "n=4096", "W=64,P=4,U=4"), ROWFOLD_SOURCE));
+    size_t longer =
+        strlen(rowfold_kernel_text(field_kernel(softmax, "f32", "n=65536", "W=64,P=4,U=4"), ROWFOLD_SOURCE));
     assert_true(longer < shorter * 5 / 4);
 }
 
@@ -592,15 +624,17 @@ static void FO_52(void **state) {
         rowfold_kernel *tuned = tune(mean, NULL, field_text("rows=2048,n=%d", n), NULL, NULL, 4, 0);
         RUN(tuned, TENSOR(x, 2048, n), TENSOR(m, 2048));
         /* the untuned choice was one of those timed */
-        const char *all = rowfold_kernel_text(tuned, ROWFOLD_CANDIDATES), *at = strstr(all, rowfold_kernel_text(plain, ROWFOLD_PLAN));
+        const char *all = rowfold_kernel_text(tuned, ROWFOLD_CANDIDATES),
+                   *at = strstr(all, rowfold_kernel_text(plain, ROWFOLD_PLAN));
         assert_non_null(at);
         double ratio = 9;
-        for (int try = 0; try < 8 && ratio > 1.15; try++) { /* side by side, in turns; other work on the machine must not decide */
+        for (int try = 0; try < 8 && ratio > 1.15;
+             try++) { /* side by side, in turns; other work on the machine must not decide */
             double t[2] = {1e9, 1e9};
             for (int r = 0; r < 40; r++) {
-                double from = seconds();
+                double from = field_seconds();
                 LAUNCH(r % 2 ? plain : tuned, TENSOR(x, 2048, n), TENSOR(m, 2048));
-                double took = seconds() - from;
+                double took = field_seconds() - from;
                 if (took < t[r % 2]) t[r % 2] = took;
             }
             ratio = t[0] / t[1];
@@ -621,13 +655,18 @@ static void skipped(void **state) {
 }
 
 static Skipped none[] = {
-    {"FO-37", "times are taken on resident buffers; rotating buffers and a flush are not offered yet, so there is no cold figure to compare"},
-    {"FO-38", "needs minutes of full load on a machine of one's own; that finalists are timed in turns is part of FO-31 and FO-51"},
+    {"FO-37", "times are taken on resident buffers; rotating buffers and a flush are not offered yet, so there is no "
+              "cold figure to compare"},
+    {"FO-38", "needs minutes of full load on a machine of one's own; that finalists are timed in turns is part of "
+              "FO-31 and FO-51"},
 };
 
 #define CASE(f) cmocka_unit_test_teardown(f, field_clean)
-#define SKIP(id, i) {#id, skipped, NULL, NULL, &none[i]}
+#define SKIP(id, i) \
+    { #id, skipped, NULL, NULL, &none[i] }
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(FO_31), CASE(FO_32), CASE(FO_33), CASE(FO_34), CASE(FO_35), CASE(FO_36), SKIP(FO_37, 0), SKIP(FO_38, 1), CASE(FO_39), CASE(FO_51), CASE(FO_52)};
+    const struct CMUnitTest tests[] = {CASE(FO_31), CASE(FO_32), CASE(FO_33),    CASE(FO_34),
+                                       CASE(FO_35), CASE(FO_36), SKIP(FO_37, 0), SKIP(FO_38, 1),
+                                       CASE(FO_39), CASE(FO_51), CASE(FO_52)};
     return cmocka_run_group_tests(tests, field_open, field_close);
 }

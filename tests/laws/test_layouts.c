@@ -1,6 +1,6 @@
-/* A kernel's answer does not depend on where its tensors lie: strides, broadcasts, axes in any order of memory, bases at
- * any element, rows of any length and number. Every answer is held against that for the same numbers packed, and against
- * the definition; every tensor stands between guard pages. */
+/* A kernel's answer does not depend on where its tensors lie: strides, broadcasts, axes in any order of memory, bases
+ * at any element, rows of any length and number. Every answer is held against that for the same numbers packed, and
+ * against the definition; every tensor stands between guard pages. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -12,8 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char norm[] = "kernel norm for rows (x: in T[rows, n], w: in T[n], y: out T[rows, n], s: out f32[rows]) {\n"
-                           "  m = max(x)\n  e = exp(x - m)\n  s = sum(e)\n  y = e / sum(e) + w * x\n}";
+static const char norm[] =
+    "kernel norm for rows (x: in T[rows, n], w: in T[n], y: out T[rows, n], s: out f32[rows]) {\n"
+    "  m = max(x)\n  e = exp(x - m)\n  s = sum(e)\n  y = e / sum(e) + w * x\n}";
 
 /* ---- lengths ---- */
 
@@ -29,7 +30,8 @@ static void lengths(void **state) {
         const char *pin = pins[i % 5];
         rowfold_kernel *k = field_try(norm, ty_text(ty), field_text("n=%d", n), pin);
         if (!k) k = field_kernel(norm, ty_text(ty), field_text("n=%d", n), "W=16");
-        for (int front = 0; front < 2; front++) { /* the end of the last row before a guard, the start of the first behind one */
+        for (int front = 0; front < 2;
+             front++) { /* the end of the last row before a guard, the start of the first behind one */
             void *(*room)(int64_t) = front ? field_front : field_memory;
             void *x = room(rows * bytes), *w = room(bytes), *y = room(rows * bytes);
             float *s = room(rows * 4);
@@ -41,8 +43,10 @@ static void lengths(void **state) {
 
 /* ---- strides ---- */
 
-/* The same numbers, dense and with strides s0, s1 (elements), must give the same bits; what lies between is untouched. */
-static void strided(Ty ty, int rows, int n, int64_t s0, int64_t s1, int64_t o0, int64_t o1, const char *pin, const char *which) {
+/* The same numbers, dense and with strides s0, s1 (elements), must give the same bits; what lies between is untouched.
+ */
+static void strided(Ty ty, int rows, int n, int64_t s0, int64_t s1, int64_t o0, int64_t o1, const char *pin,
+                    const char *which) {
     int64_t each = ty_bytes(ty), in = (rows - 1) * s0 + (n - 1) * s1 + 1, out = (rows - 1) * o0 + (n - 1) * o1 + 1;
     char *x = field_memory(rows * n * each), *y = field_memory(rows * n * each), *w = field_memory(n * each);
     char *xs = field_memory(in * each), *ys = field_memory(out * each);
@@ -77,11 +81,11 @@ static void strides(void **state) {
     static const Ty types[] = {TY_F32, TY_BF16, TY_F16, TY_F64};
     for (int p = 0; p < 4; p++) {
         Ty ty = types[p];
-        strided(ty, 5, 67, 70, 1, 81, 1, pins[p], NULL);       /* gaps between rows */
-        strided(ty, 5, 67, 0, 1, 67, 1, pins[p], NULL);        /* one row seen five times */
-        strided(ty, 5, 67, 200, 3, 67, 1, pins[p], "x");       /* every third element */
-        strided(ty, 5, 67, 67, 1, 400, 5, pins[p], "y");       /* and scattered */
-        strided(ty, 5, 67, 1, 5, 1, 5, pins[p], "x,y");        /* the row axis is the fast one: a transposed tensor */
+        strided(ty, 5, 67, 70, 1, 81, 1, pins[p], NULL); /* gaps between rows */
+        strided(ty, 5, 67, 0, 1, 67, 1, pins[p], NULL);  /* one row seen five times */
+        strided(ty, 5, 67, 200, 3, 67, 1, pins[p], "x"); /* every third element */
+        strided(ty, 5, 67, 67, 1, 400, 5, pins[p], "y"); /* and scattered */
+        strided(ty, 5, 67, 1, 5, 1, 5, pins[p], "x,y");  /* the row axis is the fast one: a transposed tensor */
         strided(ty, 5, 67, 1, 9, 140, 2, pins[p], "*");
     }
     /* one element seen everywhere, a weight seen everywhere */
@@ -92,7 +96,8 @@ static void strides(void **state) {
     RUN(k, x, v, TENSOR(y, 2, 67), TENSOR(s, 2));
     for (int i = 0; i < 134; i++) NEAR(TY_F32, y[i], 1.0 / 67 + 1.5, "element %d", i);
     /* what the kernel was not compiled for, and what would lie upon itself, is refused by name */
-    float *big = field_memory(4 * 5 * 200), *out = field_memory(4 * 5 * 67), *ww = field_memory(4 * 67), *sum = field_memory(20);
+    float *big = field_memory(4 * 5 * 200), *out = field_memory(4 * 5 * 67), *ww = field_memory(4 * 67),
+          *sum = field_memory(20);
     rowfold_kernel *q = field_kernel(norm, "f32", "n=67", "W=16,V=2");
     REFUSED(q, "launch.stride", field_view(big, 5, 67, 200, 2), TENSOR(ww, 67), TENSOR(out, 5, 67), TENSOR(sum, 5));
     REFUSED(q, "launch.stride", field_view(big, 5, 67, -67, 1), TENSOR(ww, 67), TENSOR(out, 5, 67), TENSOR(sum, 5));
@@ -100,7 +105,8 @@ static void strides(void **state) {
     REFUSED(q, "launch.extent", TENSOR(big, 5, 66), TENSOR(ww, 67), TENSOR(out, 5, 67), TENSOR(sum, 5));
     REFUSED(q, "launch.extent", TENSOR(big, 5, 67), TENSOR(ww, 67), TENSOR(out, 4, 67), TENSOR(sum, 5));
     REFUSED(q, "launch.no_memory", TENSOR(NULL, 5, 67), TENSOR(ww, 67), TENSOR(out, 5, 67), TENSOR(sum, 5));
-    REFUSED(q, "launch.stride", field_view(big, 5, 67, INT64_MAX / 2, 1), TENSOR(ww, 67), TENSOR(out, 5, 67), TENSOR(sum, 5));
+    REFUSED(q, "launch.stride", field_view(big, 5, 67, INT64_MAX / 2, 1), TENSOR(ww, 67), TENSOR(out, 5, 67),
+            TENSOR(sum, 5));
     /* rows of an output that lie into one another */
     REFUSED(q, "launch.stride", TENSOR(big, 5, 67), TENSOR(ww, 67), field_view(out, 5, 67, 66, 1), TENSOR(sum, 5));
 }
@@ -113,9 +119,15 @@ static void orders(void **state) {
     static const struct {
         const char *text;
         int where; /* of the reduced axis */
-    } c[] = {{"kernel k for b, r (x: in f32[n, b, r], y: out f32[n, b, r], s: out f32[b, r]) {\n  s = sum(x)\n  y = x / s\n}", 0},
-             {"kernel k for b, r (x: in f32[b, n, r], y: out f32[b, n, r], s: out f32[b, r]) {\n  s = sum(x)\n  y = x / s\n}", 1},
-             {"kernel k for b, r (x: in f32[b, r, n], y: out f32[b, r, n], s: out f32[b, r]) {\n  s = sum(x)\n  y = x / s\n}", 2}};
+    } c[] = {{"kernel k for b, r (x: in f32[n, b, r], y: out f32[n, b, r], s: out f32[b, r]) {\n  s = sum(x)\n  y = x "
+              "/ s\n}",
+              0},
+             {"kernel k for b, r (x: in f32[b, n, r], y: out f32[b, n, r], s: out f32[b, r]) {\n  s = sum(x)\n  y = x "
+              "/ s\n}",
+              1},
+             {"kernel k for b, r (x: in f32[b, r, n], y: out f32[b, r, n], s: out f32[b, r]) {\n  s = sum(x)\n  y = x "
+              "/ s\n}",
+              2}};
     enum { B = 3, R = 5, N = 67, ALL = B * R * N };
     static const char *const pins[] = {"W=16", "W=1,V=2", "W=96", "W=32,fuse=off"};
     float *x = field_memory(ALL * 4), *y = field_memory(ALL * 4), *s = field_memory(B * R * 4);
@@ -139,12 +151,17 @@ static void orders(void **state) {
     /* a column sum: the axis reduced over is the slow one, rows are neighbours */
     float *dy = field_memory(1000 * 37 * 4), *db = field_memory(37 * 4);
     field_fill(TY_F32, dy, 37000, u_at);
-    for (int p = 0; p < 4; p++) RUN(field_kernel("reduce.row:column_sum", "T=f32,S=f32", "rows=1000", pins[p]), TENSOR(dy, 1000, 37), TENSOR(db, 37));
+    for (int p = 0; p < 4; p++)
+        RUN(field_kernel("reduce.row:column_sum", "T=f32,S=f32", "rows=1000", pins[p]), TENSOR(dy, 1000, 37),
+            TENSOR(db, 37));
     /* reduced axes on both sides of the row axis, and of one that is kept */
-    static const char both[] = "kernel k for r (x: in f32[a, r, b, c], s: out f32[r], t: out f32[r, b]) {\n  s = sum(x)\n  t = sum(x over a, c)\n}";
+    static const char both[] = "kernel k for r (x: in f32[a, r, b, c], s: out f32[r], t: out f32[r, b]) {\n  s = "
+                               "sum(x)\n  t = sum(x over a, c)\n}";
     float *z = field_memory(4 * 3 * 7 * 5 * 4), *sum = field_memory(12), *part = field_memory(84);
     field_fill(TY_F32, z, 420, u_at);
-    for (int p = 0; p < 4; p++) RUN(field_kernel(both, NULL, "a=4,b=7,c=5", pins[p]), TENSOR(z, 4, 3, 7, 5), TENSOR(sum, 3), TENSOR(part, 3, 7));
+    for (int p = 0; p < 4; p++)
+        RUN(field_kernel(both, NULL, "a=4,b=7,c=5", pins[p]), TENSOR(z, 4, 3, 7, 5), TENSOR(sum, 3),
+            TENSOR(part, 3, 7));
 }
 
 /* ---- bases ---- */
@@ -160,7 +177,8 @@ static void bases(void **state) {
         char *want = field_memory(bytes);
         float *s = field_memory(12);
         for (int shift = 0; shift < 64 / (int)each; shift += t < 2 ? 1 : 5) { /* all places within a register */
-            char *x = (char *)field_front(bytes + 64) + shift * each, *w = (char *)field_front(N * each + 64) + (shift * 3 % 8) * each,
+            char *x = (char *)field_front(bytes + 64) + shift * each,
+                 *w = (char *)field_front(N * each + 64) + (shift * 3 % 8) * each,
                  *y = (char *)field_front(bytes + 64) + (shift * 5 % (64 / each)) * each;
             field_fill(ty, x, ROWS * N, u_at), field_fill(ty, w, N, u_at);
             RUN(k, TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(y, ROWS, N), TENSOR(s, ROWS));
@@ -181,13 +199,16 @@ static void row_counts(void **state) {
         float *first = field_memory(12);
         for (int c = 0; c < COUNT(counts) - (p % 2); c++) {
             int64_t rows = counts[c];
-            float *x = field_memory(rows * 12), *y = field_memory(rows * 12), *s = field_memory(rows * 4), *w = field_memory(12);
+            float *x = field_memory(rows * 12), *y = field_memory(rows * 12), *s = field_memory(rows * 4),
+                  *w = field_memory(12);
             field_fill(TY_F32, w, 3, u_at);
             for (int64_t i = 0; i < rows * 3; i++) x[i] = field_u(i % 3000);
             LAUNCH(k, TENSOR(x, rows, 3), TENSOR(w, 3), TENSOR(y, rows, 3), TENSOR(s, rows));
             if (c == 1) memcpy(first, y, 12);
             for (int64_t i = 0; i < rows; i++) /* the rows repeat: each is one that was seen before, bit for bit */
-                if (memcmp(y + 3 * i, i < 1000 ? y + 3 * i : y + 3 * (i % 1000), 12) || (i % 1000 == 0 && memcmp(y + 3 * i, first, 12))) fail_msg("row %lld of %lld", (long long)i, (long long)rows);
+                if (memcmp(y + 3 * i, i < 1000 ? y + 3 * i : y + 3 * (i % 1000), 12) ||
+                    (i % 1000 == 0 && memcmp(y + 3 * i, first, 12)))
+                    fail_msg("row %lld of %lld", (long long)i, (long long)rows);
             if (rows < 4) RUN(k, TENSOR(x, rows, 3), TENSOR(w, 3), TENSOR(y, rows, 3), TENSOR(s, rows));
         }
     }
@@ -216,7 +237,8 @@ static void large(void **state) {
     /* bytes in and out past 2^31: addresses, not only counts. Memory is touched where there is something to see. */
     const int64_t rows = 2200, n = 1 << 20, all = rows * n;
     static const char next[] = "kernel n for rows (x: in u8[rows, n], y: out u8[rows]) { y = max(x) }";
-    unsigned char *big = mmap(NULL, (size_t)all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    unsigned char *big =
+        mmap(NULL, (size_t)all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (big == MAP_FAILED) field_skip("layouts past 2^31", "no 2.3 GB of address space");
     unsigned char *y = field_memory(rows);
     for (int64_t r = 0; r < rows; r += 50) big[r * n + (r * 7919) % n] = (unsigned char)(1 + r / 50);
@@ -230,7 +252,8 @@ static void large(void **state) {
     if (fd < 0 || ftruncate(fd, page) != 0) field_skip("layouts past 2^31", "no shared memory file");
     unsigned char *o = mmap(NULL, (size_t)(outs + page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     for (int64_t at = 0; o != MAP_FAILED && at < outs; at += page)
-        if (mmap(o + at, (size_t)page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) o = MAP_FAILED;
+        if (mmap(o + at, (size_t)page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+            o = MAP_FAILED;
     if (o == MAP_FAILED) field_skip("layouts past 2^31", "no address space");
     static const char copy[] = "kernel c for rows (x: in u8[n], y: out u8[rows, n]) { y = x }";
     unsigned char *row = field_memory(page);
@@ -240,11 +263,13 @@ static void large(void **state) {
     munmap(o, (size_t)(outs + page));
     close(fd);
     /* more than can be counted is refused */
-    REFUSED(field_kernel(some, NULL, "n=65537", "W=64"), "launch.extent", field_view(x, INT64_MAX / 2, N, 0, 1), TENSOR(s, INT64_MAX / 2));
+    REFUSED(field_kernel(some, NULL, "n=65537", "W=64"), "launch.extent", field_view(x, INT64_MAX / 2, N, 0, 1),
+            TENSOR(s, INT64_MAX / 2));
 }
 
 #define CASE(f) cmocka_unit_test_teardown(f, field_clean)
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(lengths), CASE(strides), CASE(orders), CASE(bases), CASE(row_counts), CASE(large)};
+    const struct CMUnitTest tests[] = {CASE(lengths), CASE(strides),    CASE(orders),
+                                       CASE(bases),   CASE(row_counts), CASE(large)};
     return cmocka_run_group_tests(tests, field_open, field_close);
 }

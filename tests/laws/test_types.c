@@ -27,9 +27,76 @@ static int values(Ty ty, void *at) {
         for (int i = 0; i < WIDE; i++) ((uint16_t *)at)[i] = (uint16_t)i;
         return WIDE;
     }
-    static const double ends[] = {0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 126.5, 127.5, 128, 128.5, -128.5, -129, 255.5, 256, 447, 448, 464, 465, 479, 480, 57343, 57344, 61440, 61441, 65503, 65504, 65519, 65520, 65535, 65535.5, 65536,
-                                  32767.5, 32768, -32768.5, -32769, 2147483520., 2147483647., 2147483648., -2147483648., -2147483904., 4294967295., 4294967296., 9223372036854774784., 9223372036854775807., -9223372036854775808., 18446744073709549568., 18446744073709551616.,
-                                  1e30, -1e30, 3.4028234e38, 3.4028235677973366e38, 3.4028236e38, 1e300, 5.9604645e-8, 2.9802322e-8, 2.98e-8, 1.4e-45, 7.1e-46, 7e-46, 0.001953125, 0.0009765625, 0.00098, 1.52587890625e-5, 7.62939453125e-6, 7.7e-6, 9.1835e-41, 4.59e-41, 4.6e-41, 5e-324};
+    static const double ends[] = {0,
+                                  -0.0,
+                                  0.5,
+                                  1.5,
+                                  2.5,
+                                  -0.5,
+                                  -1.5,
+                                  126.5,
+                                  127.5,
+                                  128,
+                                  128.5,
+                                  -128.5,
+                                  -129,
+                                  255.5,
+                                  256,
+                                  447,
+                                  448,
+                                  464,
+                                  465,
+                                  479,
+                                  480,
+                                  57343,
+                                  57344,
+                                  61440,
+                                  61441,
+                                  65503,
+                                  65504,
+                                  65519,
+                                  65520,
+                                  65535,
+                                  65535.5,
+                                  65536,
+                                  32767.5,
+                                  32768,
+                                  -32768.5,
+                                  -32769,
+                                  2147483520.,
+                                  2147483647.,
+                                  2147483648.,
+                                  -2147483648.,
+                                  -2147483904.,
+                                  4294967295.,
+                                  4294967296.,
+                                  9223372036854774784.,
+                                  9223372036854775807.,
+                                  -9223372036854775808.,
+                                  18446744073709549568.,
+                                  18446744073709551616.,
+                                  1e30,
+                                  -1e30,
+                                  3.4028234e38,
+                                  3.4028235677973366e38,
+                                  3.4028236e38,
+                                  1e300,
+                                  5.9604645e-8,
+                                  2.9802322e-8,
+                                  2.98e-8,
+                                  1.4e-45,
+                                  7.1e-46,
+                                  7e-46,
+                                  0.001953125,
+                                  0.0009765625,
+                                  0.00098,
+                                  1.52587890625e-5,
+                                  7.62939453125e-6,
+                                  7.7e-6,
+                                  9.1835e-41,
+                                  4.59e-41,
+                                  4.6e-41,
+                                  5e-324};
     int n = 0;
     for (; n < COUNT(ends) * 2; n++) put(ty, at, n, n % 2 ? -ends[n / 2] : ends[n / 2]);
     static const double more[] = {INFINITY, -INFINITY, NAN};
@@ -54,9 +121,14 @@ static void check(Ty from, Ty to, const char *pin, const void *x, int n, bool ca
     static char xs[2 * WIDE * 8], ys[2 * WIDE * 8];
     int rows = (n + N - 1) / N;
     memset(ys, 0xA5, sizeof ys);
-    for (int i = 0; i < rows * N; i++) memcpy(xs + (int64_t)i * ty_bytes(from), (const char *)x + (int64_t)(i % n) * ty_bytes(from), (size_t)ty_bytes(from));
-    const char *text = cast ? field_text("kernel cast for rows (x: in S[rows, n], y: out %s[rows, n]) { y = %s(x) }", ty_text(ty_compute(to)), ty_text(to)) : copy;
-    rowfold_kernel *k = field_kernel(text, cast ? ty_text(from) : field_text("S=%s,T=%s", ty_text(from), ty_text(to)), "n=251", pin);
+    for (int i = 0; i < rows * N; i++)
+        memcpy(xs + (int64_t)i * ty_bytes(from), (const char *)x + (int64_t)(i % n) * ty_bytes(from),
+               (size_t)ty_bytes(from));
+    const char *text = cast ? field_text("kernel cast for rows (x: in S[rows, n], y: out %s[rows, n]) { y = %s(x) }",
+                                         ty_text(ty_compute(to)), ty_text(to))
+                            : copy;
+    rowfold_kernel *k =
+        field_kernel(text, cast ? ty_text(from) : field_text("S=%s,T=%s", ty_text(from), ty_text(to)), "n=251", pin);
     LAUNCH(k, TENSOR(xs, rows, N), TENSOR(ys, rows, N));
     Ty kept = cast ? ty_compute(to) : to;
     for (int i = 0; i < rows * N; i++) {
@@ -67,7 +139,8 @@ static void check(Ty from, Ty to, const char *pin, const void *x, int n, bool ca
         else
             num_store(to, &want, v, ty_compute(from));
         if (!field_same(kept, ys + (int64_t)i * ty_bytes(kept), &want, 1))
-            fail_msg("%s%s of %s %.17g is %.17g, want %.17g (%s)", cast ? "cast to " : "", ty_text(to), ty_text(from), num_f64(v, ty_compute(from)), get(kept, ys, i), get(kept, &want, 0), pin);
+            fail_msg("%s%s of %s %.17g is %.17g, want %.17g (%s)", cast ? "cast to " : "", ty_text(to), ty_text(from),
+                     num_f64(v, ty_compute(from)), get(kept, ys, i), get(kept, &want, 0), pin);
     }
 }
 
@@ -76,15 +149,16 @@ static void pairs_of(Ty from) {
     int n = values(from, x);
     for (int to = TY_BOOL; to < TY_COUNT; to++) {
         check(from, (Ty)to, (from + to) % 3 == 0 ? "W=16" : (from + to) % 3 == 1 ? "W=32" : "W=16,U=2", x, n, false);
-        if ((from + to) % 5 == 0) check(from, (Ty)to, "W=16,V=2", x, n, false); /* by packs: the gathering loads and scattering stores */
+        if ((from + to) % 5 == 0)
+            check(from, (Ty)to, "W=16,V=2", x, n, false); /* by packs: the gathering loads and scattering stores */
         if ((from + to) % 4 == 0) check(from, (Ty)to, "W=1", x, n, true);
     }
 }
 
-#define PAIRS(name, ty)                                                                                                \
-    static void name(void **state) {                                                                                   \
-        (void)state;                                                                                                   \
-        pairs_of(ty);                                                                                                  \
+#define PAIRS(name, ty)              \
+    static void name(void **state) { \
+        (void)state;                 \
+        pairs_of(ty);                \
     }
 PAIRS(from_bool, TY_BOOL)
 PAIRS(from_i8, TY_I8)
@@ -120,7 +194,8 @@ static void integer_sums(void **state) {
             Num v = num_load(ty, x + (int64_t)i * ty_bytes(ty));
             want[i / N] += ty == TY_BOOL ? v.b : v.u;
         }
-        const char *text = field_text("kernel s for rows (x: in %s[rows, n], s: out %s[rows]) { s = sum(x) }", ty_text(ty), ty_text(kept));
+        const char *text = field_text("kernel s for rows (x: in %s[rows, n], s: out %s[rows]) { s = sum(x) }",
+                                      ty_text(ty), ty_text(kept));
         static const char *const pins[] = {"W=16,acc=4", "W=1", "W=96,V=2"};
         for (int p = 0; p < 3; p += t % 2 + 1) {
             RUN(field_kernel(text, NULL, "n=1025", pins[p]), TENSOR(x, 2, N), TENSOR(s, 2));
@@ -131,8 +206,10 @@ static void integer_sums(void **state) {
 
 static void mixed(void **state) {
     (void)state;
-    static const char text[] = "kernel mix for rows (x: in bf16[rows, n], w: in f32[n], t: in i64[rows, n], keep: in bool[rows, n], d: in f64[n], y: out f16[rows, n], z: out f64[rows, n], s: out i32[rows]) {\n"
-                               "  g = where(keep, x[rows, t], 0)\n  y = g * w + x\n  z = g * d\n  s = sum(keep)\n}";
+    static const char text[] =
+        "kernel mix for rows (x: in bf16[rows, n], w: in f32[n], t: in i64[rows, n], keep: in bool[rows, n], d: in "
+        "f64[n], y: out f16[rows, n], z: out f64[rows, n], s: out i32[rows]) {\n"
+        "  g = where(keep, x[rows, t], 0)\n  y = g * w + x\n  z = g * d\n  s = sum(keep)\n}";
     enum { ROWS = 4, N = 67, ALL = ROWS * N };
     char *x = field_memory(ALL * 2), *y = field_memory(ALL * 2);
     float *w = field_memory(N * 4);
@@ -145,7 +222,8 @@ static void mixed(void **state) {
     for (int p = 0; p < field_nplans; p++) {
         rowfold_kernel *k = field_try(text, NULL, "n=67", field_plans[p]);
         if (!k) continue;
-        RUN(k, TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(t, ROWS, N), TENSOR(keep, ROWS, N), TENSOR(d, N), TENSOR(y, ROWS, N), TENSOR(z, ROWS, N), TENSOR(s, ROWS));
+        RUN(k, TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(t, ROWS, N), TENSOR(keep, ROWS, N), TENSOR(d, N),
+            TENSOR(y, ROWS, N), TENSOR(z, ROWS, N), TENSOR(s, ROWS));
         for (int i = 0; i < ALL; i++) {
             double g = !keep[i] ? 0 : t[i] >= 0 && t[i] < N ? get(TY_BF16, x, i / N * N + t[i]) : NAN;
             EXACT(z[i], g * d[i % N], "element %d", i);
@@ -154,7 +232,8 @@ static void mixed(void **state) {
     }
     /* bytes of a bool other than 0 and 1 are true */
     for (int i = 0; i < ALL; i++) keep[i] = (unsigned char)i;
-    static const char count[] = "kernel c for rows (b: in bool[rows, n], c: out i64[rows], q: out bool[rows, n]) {\n  c = sum(b)\n  q = b\n}";
+    static const char count[] =
+        "kernel c for rows (b: in bool[rows, n], c: out i64[rows], q: out bool[rows, n]) {\n  c = sum(b)\n  q = b\n}";
     int64_t *c = field_memory(8 * 1);
     unsigned char *q = field_memory(256);
     RUN(field_kernel(count, NULL, "n=256", "W=16"), TENSOR(keep, 1, 256), TENSOR(c, 1), TENSOR(q, 1, 256));
@@ -164,7 +243,9 @@ static void mixed(void **state) {
 
 #define CASE(f) cmocka_unit_test_teardown(f, field_clean)
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(from_bool), CASE(from_i8), CASE(from_i16), CASE(from_i32), CASE(from_i64), CASE(from_u8), CASE(from_u16), CASE(from_u32), CASE(from_u64),
-                                       CASE(from_f8e4m3), CASE(from_f8e5m2), CASE(from_f16), CASE(from_bf16), CASE(from_f32), CASE(from_f64), CASE(integer_sums), CASE(mixed)};
+    const struct CMUnitTest tests[] = {
+        CASE(from_bool), CASE(from_i8),  CASE(from_i16), CASE(from_i32),     CASE(from_i64),    CASE(from_u8),
+        CASE(from_u16),  CASE(from_u32), CASE(from_u64), CASE(from_f8e4m3),  CASE(from_f8e5m2), CASE(from_f16),
+        CASE(from_bf16), CASE(from_f32), CASE(from_f64), CASE(integer_sums), CASE(mixed)};
     return cmocka_run_group_tests(tests, field_open, field_close);
 }

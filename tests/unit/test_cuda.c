@@ -48,7 +48,7 @@ static void emit(Cx *cx, const char *preset, const char *file, const char *kerne
     for (char *q = strtok(copy, ","); q; q = strtok(NULL, ",")) {
         char *eq = strchr(q, '=');
         *eq = 0;
-        s.n[prog_axis(p, q)] = atoll(eq + 1);
+        s.n[prog_axis(p, q)] = strtoll(eq + 1, NULL, 10);
     }
     Caps caps;
     Plan plan;
@@ -123,7 +123,7 @@ static void test_random_compile(void **state) {
     Caps caps;
     caps_preset("h200", &caps);
     const char *many = getenv("ROWFOLD_CUDA_PAIRS");
-    for (int seed = 1; seed <= (many ? atoi(many) : 8); seed++) {
+    for (int seed = 1; seed <= (many ? strtol(many, NULL, 10) : 8); seed++) {
         uint8_t bytes[RANDPROG_BYTES];
         size_t n = randprog_bytes((uint64_t)seed, bytes), size;
         Match p;
@@ -358,7 +358,8 @@ static void test_launch(void **state) {
     int64_t ns;
     const Slot *sets[] = {s, s};
     assert_int_equal(mod_time(&f.cx, m, sets, 2, 64, 0, 400, &ns), OK);
-    assert_int_equal(ns, 1000000); /* the fake clock says 1 ms for anything: for three probes, then for twenty graphs of 20 */
+    assert_int_equal(
+        ns, 1000000); /* the fake clock says 1 ms for anything: for three probes, then for twenty graphs of 20 */
     double copy;
     const char *how;
     assert_int_equal(dev_copy_ns(&f.cx, f.d, 1000, 0, 3, &copy, &how), OK);

@@ -31,6 +31,14 @@ static void the_best_is_wisdom(void **state) {
     assert_string_equal(w[0].plan, slow);
     assert_string_equal(w[0].stage, "confirmed");
     assert_true(w[0].distance == 0 && !w[0].imported);
+    t.slug = "oracle.mismatch", t.bad = 1; /* what turns out wrong later is no wisdom */
+    add(&d, &t);
+    wisdom_near(&d.cx, d.s, &k, &w, &n);
+    assert_string_equal(w[0].plan, fast);
+    t = a_trial(slow, STAGE_CONFIRMED, 160); /* until it is accepted again */
+    add(&d, &t);
+    wisdom_near(&d.cx, d.s, &k, &w, &n);
+    assert_string_equal(w[0].plan, slow);
     /* neighbours, nearest first */
     problem(&d, 64, 1100);
     StoreKey near = store_key(&d.cx, &d.pb, "a machine", 0);

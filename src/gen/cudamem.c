@@ -1,0 +1,317 @@
+/* Where CUDA units touch memory: packs as accesses of up to 16 bytes, with the cache policy of the plan, and stripes in
+ * registers or on-chip memory. Values pass through as 32-bit words, so that what is only kept is never converted. */
+#include "cudagen.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- packs: V elements as 32-bit words ---- */
+
+typedef struct Pack { /* how a lane's V elements of a type are accessed: pieces of `each` elements */
+    Ty ty;
+    int bytes, each, words; /* words: of one piece; those shorter than one take one */
+} Pack;
+
+static Pack pack_make(Ty ty, int each) {
+    int bytes = ty_bytes(ty);
+    return (Pack){ty, bytes, each, each * bytes < 4 ? 1 : each * bytes / 4};
+}
+
+/* Largest piece that no dense layout breaks: strides of the dimensions that are not spread over lanes must be whole
+ * pieces, which for known extents is asked here and for run-time strides at the launch. */
+static Pack pack_of(Emit *e, const Ins *in) {
+    const Param *p = &e->k->prog->param[in->param];
+    int each = in->a[1] >= 0 ? 1 : e->k->plan.V;
+    while (each > 1 && each * ty_bytes(p->ty) > 16) each /= 2;
+    uint32_t mapped = e->k->domain[e->domain].mapped;
+    int64_t inner = 1;
+    for (int d = p->rank - 1; d >= 0; d--) {
+        if (!(mapped >> p->axis[d] & 1))
+            while (each > 1 && inner % each) each /= 2;
+        int64_t n = e->k->shape.n[p->axis[d]];
+        if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner))
+            break; /* rows that are not known yet, or a stride no memory has */
+    }
+    if (each > 1) {
+        if (each > e->align_each[in->param])
+            e->align_each[in->param] = each, e->align[in->param] = each * ty_bytes(p->ty);
+        for (int d = 0; d < p->rank; d++)
+            if (!(mapped >> p->axis[d] & 1)) e->align_dims[in->param] |= (uint8_t)(1u << d);
+    }
+    return pack_make(p->ty, each);
+}
+
+static int word_at(const Pack *k, int v) {
+    return v / k->each * k->words + v % k->each * k->bytes / 4;
+}
+static int shift_at(const Pack *k, int v) {
+    return v % k->each * k->bytes % 4 * 8;
+}
+
+/* Element v out of words `w`_0, `w`_1 ... */
+static const char *unpack(Emit *e, const Pack *k, const char *w, int v) {
+    int i = word_at(k, v), s = shift_at(k, v);
+    const char *t = ty_text(k->ty);
+    if (k->bytes == 8) return cuda_text(e, "up_%s(%s%d | (u64)%s%d << 32)", t, w, i, w, i + 1);
+    if (k->bytes == 4 || (k->each == 1)) return cuda_text(e, "up_%s(%s%d)", t, w, i);
+    return cuda_text(e, "up_%s(%s%d >> %d & 0x%xu)", t, w, i, s, k->bytes == 2 ? 0xffffu : 0xffu);
+}
+
+/* Word i of the elements x[]. */
+static const char *pack_word(Emit *e, const Pack *k, const char *const *x, int i) {
+    const char *t = ty_text(k->ty);
+    bool pairs = ty_is_float(k->ty);
+    if (k->bytes == 8) return cuda_text(e, "(u32)(dn_%s(%s) >> %d)", t, x[i / 2], i % 2 * 32);
+    int n = k->each * k->bytes < 4 ? k->each : 4 / k->bytes, v = i / k->words * k->each + i % k->words * (4 / k->bytes);
+    if (n == 1) return cuda_text(e, "dn_%s(%s)", t, x[v]);
+    if (k->bytes == 2)
+        return pairs ? cuda_text(e, "pk_%s(%s, %s)", t, x[v], x[v + 1])
+                     : cuda_text(e, "dn_%s(%s) | dn_%s(%s) << 16", t, x[v], t, x[v + 1]);
+    Buf b = buf_new(e->cx->a);
+    for (int j = 0; j < n; j += pairs ? 2 : 1) {
+        if (pairs)
+            buf_fmt(&b, "%spk_%s(%s, %s) << %d", j ? " | " : "", t, x[v + j], x[v + j + 1], 8 * j);
+        else
+            buf_fmt(&b, "%sdn_%s(%s) << %d", j ? " | " : "", t, x[v + j], 8 * j);
+    }
+    return b.s;
+}
+
+/* ---- memory ---- */
+
+bool cuda_is_weight(const Emit *e, int param) { /* all rows read it */
+    const Param *p = &e->k->prog->param[param];
+    for (int d = 0; d < p->rank; d++)
+        if (e->k->prog->row_axes >> p->axis[d] & 1) return false;
+    return true;
+}
+
+/* Is the sweep being emitted the last of several that load the parameter? */
+static bool is_last_read(const Emit *e, int param) {
+    const Kern *k = e->k;
+    int sweeps = 0, last = -1;
+    for (int n = 0; n < k->nnodes; n++) {
+        bool loads = false;
+        for (int j = k->node[n].i0; j < k->node[n].i1 && k->node[n].kind == NODE_SWEEP; j++)
+            loads |= k->ins[j].k == K_LOADP && k->ins[j].param == param;
+        if (loads) sweeps++, last = k->node[n].i1;
+    }
+    return sweeps > 1 && e->node_end == last;
+}
+
+static const char *load_policy(Emit *e, int i) {
+    const Ins *in = cuda_at(e, i);
+    bool input = e->k->prog->param[in->param].dir == DIR_IN;
+    if (in->policy == LOAD_KEEP) return cuda_is_weight(e, in->param) || !is_last_read(e, in->param) ? "keep" : "last";
+    if (in->policy == LOAD_PLAIN || cuda_is_weight(e, in->param)) return "plain";
+    return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
+}
+
+/* Where pack element v of chunk f lies. */
+static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
+    const Plan *p = &e->k->plan;
+    int64_t chunk = (int64_t)p->W * p->V;
+    const char *base = cuda_val(e, in->a[0], 0, 0), *first = cuda_text(e, "p%d + %s", in->param, base);
+    const char *elem = cuda_text(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
+    if (in->a[1] < 0) return cuda_text(e, "%s + lane * %d + %s", first, p->V, elem);
+    return cuda_text(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, cuda_val(e, in->a[1], 0, 0));
+}
+
+/* Words `w`0, `w`1 ... of a pack, declared and loaded. */
+void cuda_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
+    const Ins *in = cuda_at(e, i);
+    Pack k = pack_of(e, in);
+    int pieces = e->k->plan.V / k.each;
+    const char *how = load_policy(e, i);
+    const char *hint = str_eq(how, "keep") ? ", hot" : str_eq(how, "last") ? ", cold" : "";
+    Buf names = buf_new(e->cx->a);
+    for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
+    line(e, "u32 %s;", names.s);
+    for (int j = 0; j < pieces; j++) {
+        const char *if_active = cuda_active(e, s, f, j * k.each);
+        Buf b = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
+        const char *rest = cuda_text(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
+        /* a piece that the end cuts: its elements one by one */
+        int64_t left = cuda_left(e, s, f);
+        if (left >= 0 && left % k.each) {
+            for (int v = j * k.each; v < (j + 1) * k.each; v++) {
+                const char *to = cuda_text(e, "%s%d", w, word_at(&k, v));
+                if (k.bytes == 8) to = cuda_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
+                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", cuda_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
+                     k.bytes, how, spot(e, in, s, f, v), hint);
+            }
+            continue;
+        }
+        if (if_active)
+            line(e, "ldn%dx%d_%s(%s%s, %s);", k.each * k.bytes, k.bytes, how, b.s, if_active, rest);
+        else
+            line(e, "ld%dx%d_%s(%s%s);", k.each * k.bytes, k.bytes, how, b.s, rest);
+    }
+}
+
+static const char *words_of(Emit *e, int i, const Step *s, int f) {
+    return e->early[i] ? cuda_text(e, "q%d_%" PRId64 "_", i, s->number + f) : cuda_text(e, "w%d_%d_", i, f);
+}
+
+void cuda_load_pack(Emit *e, int i, const Step *s, int f) {
+    Pack k = pack_of(e, cuda_at(e, i));
+    const char *w = words_of(e, i, s, f);
+    if (!e->early[i]) cuda_load_words(e, i, s, f, w);
+    for (int v = 0; v < e->k->plan.V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static const char *stored(Emit *e, const Ins *in, const char *x) {
+    Ty to = cuda_tensor(e, in->param);
+    return ty_compute(to) == in->ty ? x : cuda_cast(e, in->ty, to, x);
+}
+
+static const char *store_policy(const Ins *in) {
+    return in->policy == STORE_STREAM ? "stream" : "plain";
+}
+
+void cuda_store_pack(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = cuda_at(e, i);
+    Pack k = pack_of(e, in);
+    int V = e->k->plan.V;
+    const char *x[16] = {NULL}, *how = store_policy(in);
+    for (int v = 0; v < V; v++) x[v] = stored(e, in, cuda_val(e, in->a[2], f, v));
+    int64_t left = cuda_left(e, s, f);
+    bool cut = left >= 0 && left % k.each;
+    Pack one = pack_make(k.ty, 1), *q = cut ? &one : &k;
+    for (int j = 0; j < V / q->each; j++) {
+        const char *ok = cuda_both(e, cuda_active(e, s, f, j * q->each), cuda_alive(e));
+        Buf b = buf_new(e->cx->a);
+        for (int w = 0; w < q->words; w++) buf_fmt(&b, ", %s", pack_word(e, q, x, j * q->words + w));
+        const char *to = spot(e, in, s, f, j * q->each);
+        if (ok)
+            line(e, "stn%dx%d_%s(%s, %s%s);", q->each * q->bytes, q->bytes, how, ok, to, b.s);
+        else
+            line(e, "st%dx%d_%s(%s%s);", q->each * q->bytes, q->bytes, how, to, b.s);
+    }
+}
+
+const char *cuda_load_one(Emit *e, const Ins *in, const char *index) {
+    Ty ty = cuda_tensor(e, in->param);
+    return cuda_text(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
+}
+
+void cuda_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
+    Pack k = pack_make(cuda_tensor(e, in->param), 1);
+    const char *one[4] = {stored(e, in, x)}; /* room for the most elements of a word */
+    Buf b = buf_new(e->cx->a);
+    for (int w = 0; w < k.words; w++) buf_fmt(&b, ", %s", pack_word(e, &k, one, w));
+    line(e, "stn%dx%d_%s(%s, p%d + %s%s);", k.bytes, k.bytes, store_policy(in), ok ? ok : "true", in->param, index,
+         b.s);
+}
+
+/* ---- stripes: registers, so every index is a constant. Types shorter than a word share words. ---- */
+
+bool cuda_shares_words(Ty t) {
+    return ty_bytes(t) < 4 && t != TY_BOOL;
+}
+
+static Pack stripe_pack(const Emit *e, const Stripe *s) {
+    int each = e->k->plan.V;
+    while (each * ty_bytes(s->ty) > 16) each /= 2;
+    return pack_make(s->ty, each);
+}
+
+int cuda_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
+    Pack k = stripe_pack(e, s);
+    return cuda_shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
+}
+
+int64_t cuda_stripe_chunks(const Emit *e, const Stripe *s) {
+    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)e->k->plan.W * e->k->plan.V);
+}
+
+static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
+    const Stripe *st = &e->k->stripe[in->imm];
+    int words = cuda_stripe_words(e, st);
+    const char *point =
+        in->a[0] < 0 ? ""
+                     : cuda_text(e, " + %s * %" PRId64, cuda_val(e, in->a[0], 0, 0), cuda_stripe_chunks(e, st) * words);
+    return cuda_text(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
+}
+
+/* A piece of a stripe in on-chip memory: those of all threads of the group lie side by side. */
+static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int piece) {
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
+    const char *point = in->a[0] < 0 ? ""
+                                     : cuda_text(e, " + (i32)%s * %" PRId64, cuda_val(e, in->a[0], 0, 0),
+                                                 cuda_stripe_chunks(e, st) * pieces);
+    return cuda_text(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
+                     point, threads, bytes);
+}
+
+static void get_shared(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = cuda_at(e, i);
+    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
+    const char *w = cuda_text(e, "w%d_%d_", i, f);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf names = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++) buf_fmt(&names, "%s%s%d", q ? ", " : "", w, j * k.words + q);
+        line(e, "u32 %s;", names.s);
+        line(e, "lds%d(%s, %s);", k.each * k.bytes, names.s, shared_at(e, in, s, f, j));
+    }
+    for (int v = 0; v < e->k->plan.V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static void put_shared(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = cuda_at(e, i), *from = cuda_at(e, in->a[1]);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    const char *x[16] = {NULL};
+    bool same = from->k == K_LOADP && cuda_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int v = 0; v < e->k->plan.V; v++) x[v] = cuda_val(e, in->a[1], f, v);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf b = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++)
+            buf_fmt(&b, ", %s",
+                    same ? cuda_text(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
+                         : pack_word(e, &k, x, j * k.words + q));
+        line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
+    }
+}
+
+void cuda_get(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = cuda_at(e, i);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int V = e->k->plan.V;
+    if (st->home == HOLD_SHARED) {
+        get_shared(e, i, s, f);
+        return;
+    }
+    if (!cuda_shares_words(st->ty)) {
+        for (int v = 0; v < V; v++) cuda_declare(e, i, f, v, stripe_at(e, in, s, f, v));
+        return;
+    }
+    const char *w = cuda_text(e, "w%d_%d_", i, f);
+    for (int j = 0; j < cuda_stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
+    for (int v = 0; v < V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+void cuda_put(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = cuda_at(e, i), *from = cuda_at(e, in->a[1]);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int V = e->k->plan.V;
+    const char *x[16] = {NULL};
+    if (st->home == HOLD_SHARED) {
+        put_shared(e, i, s, f);
+        return;
+    }
+    for (int v = 0; v < V; v++) x[v] = cuda_val(e, in->a[1], f, v);
+    if (!cuda_shares_words(st->ty)) {
+        for (int v = 0; v < V; v++) line(e, "%s = %s;", stripe_at(e, in, s, f, v), x[v]);
+        return;
+    }
+    bool same = from->k == K_LOADP && cuda_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int j = 0; j < cuda_stripe_words(e, st); j++)
+        line(e, "%s = %s;", stripe_at(e, in, s, f, j),
+             same ? cuda_text(e, "%s%d", words_of(e, in->a[1], s, f), j) : pack_word(e, &k, x, j));
+}
