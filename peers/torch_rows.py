@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Peer: PyTorch eager and torch.compile (default, max-autotune) on row operators, on one NVIDIA GPU. One JSON line a case and mode.
+
+usage: torch_rows.py [CASE ...]     a case is OP:TYPE:ROWSxN or OP:TYPE:ROWSxN:resident
+
+As rowfold is timed: one CUDA graph of 200 calls (20 where a call takes over 200 us) between two events, median of 7 replays, buffers rotating over at
+least 200 MB, or the same ("resident"). Outputs: `out=` where the operator has it; else the graph's own pool, with as many outputs kept alive as there are
+inputs, so that they rotate too. Every mode's first result is compared with an FP64 evaluation of the first rows."""
+import json
+import statistics
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print(json.dumps({"peer": "torch", "missing": "PyTorch is not installed"}))
+    sys.exit(0)
+
+TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16:32768x4096", "softmax:bf16:16384x8192", "layernorm:bf16:16384x8192",
+           "softmax:bf16:4096x32768", "rmsnorm:bf16:4096x32768", "softmax:bf16:65536x1024", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128",
+           "residual_rmsnorm:bf16:8192x8192", "softmax:f32:1024x4096:resident", "rmsnorm:f32:1024x4096:resident", "rmsnorm:bf16:1x4096:resident",
+           "layernorm:f32:65536x769", "column_sum:f32:16384x4096", "sum:bf16:16384x8192"]
+
+
+def operator(op, n, dtype):
+    w = torch.randn(n, device="cuda").to(dtype)
+    b = torch.randn(n, device="cuda").to(dtype)
+    if op == "softmax":
+        return lambda x: torch.softmax(x, -1)
+    if op == "rmsnorm":
+        return lambda x: F.rms_norm(x, (n,), w, 1e-6)
+    if op == "layernorm":
+        return lambda x: F.layer_norm(x, (n,), w, b, 1e-5)
+    if op == "residual_rmsnorm":
+        def f(x):
+            s = x[0] + x[1]
+            return s, F.rms_norm(s, (n,), w, 1e-6)
+        return f
+    if op == "column_sum":
+        return lambda x: x.sum(0)
+    if op == "sum":
+        return lambda x: x.sum(-1, dtype=torch.float32)
+    raise SystemExit(f"no operator {op}")
+
+
+def tensors(y):
+    return y if isinstance(y, tuple) else (y,)
+
+
+def time_us(f, inputs):
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for i in range(3):
+            f(inputs[i % len(inputs)])
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        f(inputs[0])
+        end.record()
+        end.synchronize()
+        calls = 20 if start.elapsed_time(end) > 0.2 else 200
+        graph, kept = torch.cuda.CUDAGraph(), []
+        with torch.cuda.graph(graph, stream=stream):
+            for i in range(calls):
+                kept.append(f(inputs[i % len(inputs)]))
+                if len(kept) > len(inputs):
+                    kept.pop(0)
+        for _ in range(2):
+            graph.replay()
+        us = []
+        for _ in range(7):
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            us.append(start.elapsed_time(end) * 1e3 / calls)
+    return statistics.median(us), min(us), max(us), calls
+
+
+def main():
+    for case in sys.argv[1:] or DEFAULT:
+        op, ty, shape, *rest = case.split(":")
+        rows, n = map(int, shape.split("x"))
+        dtype, parts = TYPES[ty], 2 if op == "residual_rmsnorm" else 1
+        bytes_ = rows * n * torch.tensor([], dtype=dtype).element_size() * 2 * parts
+        sets = 1 if rest else max(1, min(64, -(-200_000_000 // bytes_)))
+        torch.manual_seed(1)
+        make = lambda: torch.randn(rows, n, device="cuda").to(dtype)  # noqa: E731
+        inputs = [make() if parts == 1 else (make(), make()) for _ in range(sets)]
+        eager = operator(op, n, dtype)
+        want = [t.double() for t in tensors(eager(inputs[0] if op == "column_sum" else (inputs[0][:8] if parts == 1 else tuple(t[:8] for t in inputs[0]))))]
+        for mode in ("eager", "compile", "max-autotune"):
+            row = {"peer": "torch", "version": torch.__version__, "case": case, "mode": mode}
+            try:
+                torch._dynamo.reset()
+                f = eager if mode == "eager" else torch.compile(eager, mode="default" if mode == "compile" else "max-autotune-no-cudagraphs", fullgraph=True)
+                got = tensors(f(inputs[0]))
+                err = max((g[: w.shape[0]].double() - w).abs().max().item() for g, w in zip(got, want))
+                us, least, most, calls = time_us(f, inputs)
+                row.update(us=round(us, 3), min_us=round(least, 3), max_us=round(most, 3), calls=calls, largest_difference_from_eager=err)
+            except Exception as e:  # a peer that fails is a line, not an end
+                row["failed"] = str(e).splitlines()[0][:200]
+            print(json.dumps(row), flush=True)
+        del inputs
+
+
+if __name__ == "__main__":
+    main()
