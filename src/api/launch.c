@@ -38,6 +38,7 @@ static int meets_itself(const rowfold_arg *a, const int64_t *stride, int rank, i
         int next = -1;
         for (int d = 0; d < rank; d++)
             if (!done[d] && (next < 0 || stride[d] < stride[next])) next = d;
+        if (next < 0) return -1; /* none is left */
         done[next] = true;
         if (a->extent[next] < 2) continue;
         if (stride[next] < *span) return next;

@@ -220,7 +220,7 @@ static void expect(const Kern *k, int first, int64_t rounds, Moved *want) {
         int64_t elements = nd->kind == NODE_SWEEP ? rounds * k->domain[nd->domain].n_mapped : 0;
         for (int i = nd->i0; i < nd->i1; i++) {
             const Ins *in = &k->ins[i];
-            Moved *m = in->param >= 0 ? &want[in->param] : NULL;
+            Moved none = {0}, *m = in->param >= 0 ? &want[in->param] : &none;
             switch (in->k) {
             case K_LOADP: m->loaded += elements; break;
             case K_LOAD1:

@@ -134,7 +134,7 @@ static bool digits(Reach *r, int param, uint32_t open, int64_t c) {
  * (open) none yet. Each dimension gives one. */
 static bool take_dense(Reach *r, int param, int d, uint32_t open, const Form *x) {
     Audit *u = r->u;
-    int64_t stride;
+    int64_t stride = 0;
     while (d < r->p->rank && !dense(u, param, d, &stride)) d++;
     if (d == r->p->rank) return x->n == 0 && digits(r, param, open, x->c);
     Form own = form_own(u, r->p->axis[d]), left = *x;

@@ -74,8 +74,8 @@ static Err walk_nodes(Audit *u, int first, int loop, bool runs) {
             u->at[i] = (Where){.node = n,
                                .loop = loop,
                                .sweep = sweep ? u->nsweeps - 1 : -1,
-                               .axes = (loop >= 0 ? u->loop_axes[loop] : 0) | (sweep ? d->mapped : 0),
-                               .runs = runs && (!sweep || d->n_mapped > 0)};
+                               .axes = (loop >= 0 ? u->loop_axes[loop] : 0) | (sweep && d ? d->mapped : 0),
+                               .runs = runs && (!sweep || !d || d->n_mapped > 0)};
     }
     return OK;
 }

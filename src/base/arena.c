@@ -39,14 +39,14 @@ Arena *arena_new(const Alloc *al, Trap *trap) {
     return a;
 }
 
-static NORETURN void out_of_memory(Arena *a) {
+void arena_fail(Arena *a) {
     if (a->trap) longjmp(a->trap->at, 1);
     abort(); /* only reachable in tests that gave no trap */
 }
 
 Arena *arena_sub(Arena *parent) {
     Arena *a = arena_new(&parent->al, parent->trap);
-    if (!a) out_of_memory(parent);
+    if (!a) arena_fail(parent);
     a->parent = parent;
     a->next = parent->child;
     a->link = &parent->child;
@@ -67,8 +67,10 @@ void arena_free(Arena *a) {
     a->al.put(a->al.user, a);
 }
 
-void arena_trap(Arena *a, Trap *trap) {
+Trap *arena_trap(Arena *a, Trap *trap) {
+    Trap *old = a->trap;
     a->trap = trap;
+    return old;
 }
 
 size_t arena_bytes(const Arena *a) {
@@ -76,7 +78,7 @@ size_t arena_bytes(const Arena *a) {
 }
 
 void *arena_get(Arena *a, size_t bytes) {
-    if (bytes > SIZE_MAX / 2) out_of_memory(a);
+    if (bytes > SIZE_MAX / 2) arena_fail(a);
     size_t need = (bytes + 15) & ~(size_t)15;
     if (!need) need = 16;
     if (!a->top || a->top->size - a->top->used < need) {
@@ -84,7 +86,7 @@ void *arena_get(Arena *a, size_t bytes) {
         if (size > MAX_BLOCK) size = MAX_BLOCK;
         if (size < need) size = need;
         Block *b = a->al.get(a->al.user, sizeof *b + size);
-        if (!b) out_of_memory(a);
+        if (!b) arena_fail(a);
         b->prev = a->top;
         b->used = 0;
         b->size = size;

@@ -55,9 +55,10 @@ Arena *arena_new(const Alloc *al, Trap *trap);
  */
 Arena *arena_sub(Arena *parent);
 void arena_free(Arena *a);
-void arena_trap(Arena *a, Trap *trap);                  /* changes where running out of memory jumps to */
-size_t arena_bytes(const Arena *a);                     /* bytes handed out so far */
-void *arena_get(Arena *a, size_t bytes);                /* zeroed, aligned to 16; jumps when memory is gone */
+Trap *arena_trap(Arena *a, Trap *trap);  /* changes where running out of memory jumps to; gives the old place */
+NORETURN void arena_fail(Arena *a);      /* jumps there, for one who has cleaned up behind a trap of its own */
+size_t arena_bytes(const Arena *a);      /* bytes handed out so far */
+void *arena_get(Arena *a, size_t bytes); /* zeroed, aligned to 16; jumps when memory is gone */
 void *arena_dup(Arena *a, const void *p, size_t bytes); /* a copy */
 char *arena_str(Arena *a, const char *s, size_t n);     /* a copy with a final 0 */
 char *arena_printf(Arena *a, const char *fmt, ...) PRINTF(2, 3);

@@ -22,12 +22,34 @@ static json_t *sha(const char *s) {
     return json_string(hex);
 }
 
-/* The text of a document, in the arena; jansson's own memory goes at once. */
-static const char *dump(Cx *cx, json_t *j) {
-    char *s = j ? json_dumps(j, JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY) : NULL;
-    const char *out = s ? arena_str(cx->a, s, strlen(s)) : "";
-    free(s);
-    json_decref(j);
+/* One document in the making. */
+typedef struct Doc {
+    Cx *cx;
+    const Request *q;
+    const Made *m;
+    const Prog *prog;
+    const Verdict *verdict;
+    json_t *root;
+} Doc;
+
+/* Its text, in the arena. Running out of memory jumps past jansson's own, so a document is made under a trap of its
+ * own; `fill` hangs every part on the root as soon as it is made. */
+static const char *document(Doc *d, json_t *root, void (*fill)(Doc *)) {
+    const size_t flags = JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY;
+    Arena *a = d->cx->a;
+    Trap here, *outer = arena_trap(a, &here);
+    d->root = root;
+    if (setjmp(here.at)) {
+        json_decref(d->root);
+        arena_trap(d->cx->a, outer);
+        arena_fail(d->cx->a);
+    }
+    fill(d);
+    size_t n = json_dumpb(d->root, NULL, 0, flags);
+    char *out = arena_get(a, n + 1);
+    json_dumpb(d->root, out, n, flags);
+    json_decref(d->root);
+    arena_trap(a, outer);
     return out;
 }
 
@@ -55,12 +77,14 @@ static json_t *plan_of(Cx *cx, const Plan *p) {
     return text(b.s);
 }
 
-const char *trials_json(Cx *cx, const Made *m) {
+static void fill_trials(Doc *d) {
     static const char *const fates[] = {"refused", "ranked", "failed", "timed"};
-    json_t *list = json_array();
+    const Made *m = d->m;
+    Cx *cx = d->cx;
     for (int64_t i = 0; i < m->search.ntrials; i++) {
         const Trial *t = &m->search.trial[i];
         json_t *o = json_pack("{s:o,s:s}", "plan", plan_of(cx, &t->plan), "fate", fates[t->fate]);
+        json_array_append_new(d->root, o);
         if (t->fate == FATE_REFUSED || t->fate == FATE_FAILED) {
             json_object_set_new(o, "slug", text(slug_text(t->slug)));
             json_object_set_new(o, "why", text(t->why));
@@ -77,9 +101,12 @@ const char *trials_json(Cx *cx, const Made *m) {
         }
         if (t->resumed) json_object_set_new(o, "resumed", json_true());
         if (i == m->search.best) json_object_set_new(o, "chosen", json_true());
-        json_array_append_new(list, o);
     }
-    return dump(cx, list);
+}
+
+const char *trials_json(Cx *cx, const Made *m) {
+    Doc d = {.cx = cx, .m = m};
+    return document(&d, json_array(), fill_trials);
 }
 
 static json_t *verdict_of(const Prog *p, const Verdict *v) {
@@ -95,8 +122,15 @@ static json_t *verdict_of(const Prog *p, const Verdict *v) {
     return o;
 }
 
+static void fill_verdict(Doc *d) {
+    json_t *v = verdict_of(d->prog, d->verdict);
+    json_object_update(d->root, v);
+    json_decref(v);
+}
+
 const char *verdict_json(Cx *cx, const Prog *p, const Verdict *v) {
-    return dump(cx, verdict_of(p, v));
+    Doc d = {.cx = cx, .prog = p, .verdict = v};
+    return document(&d, json_object(), fill_verdict);
 }
 
 static json_t *refusals(const Search *s) {
@@ -127,13 +161,16 @@ static json_t *recall_json(const Recall *r) {
                      (json_int_t)w->time_s, "host", text(w->host));
 }
 
-const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
+static void fill_receipt(Doc *d) {
+    Cx *cx = d->cx;
+    const Request *q = d->q;
+    const Made *m = d->m;
+    json_t *o = d->root;
     Buf prog = buf_new(cx->a), kern = buf_new(cx->a), caps = buf_new(cx->a), demand = buf_new(cx->a);
     prog_print(q->prog, &prog);
     kern_print(m->kern, &kern);
     caps_print(q->caps, &caps);
     demand_json(&m->demand, &demand);
-    json_t *o = json_object();
     json_object_set_new(o, "format", json_string("rowfold-receipt-1"));
     json_object_set_new(o, "rowfold", json_string(ROWFOLD_VERSION_TEXT));
     json_object_set_new(o, "program", text(prog.s));
@@ -170,5 +207,9 @@ const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
         json_object_set_new(o, "copy", json_pack("{s:o,s:o}", "ns", number(m->copy_ns), "how", text(m->copy_how)));
         json_object_set_new(o, "verdict", verdict_of(q->prog, &m->verdict));
     }
-    return dump(cx, o);
+}
+
+const char *receipt_make(Cx *cx, const Request *q, const Made *m) {
+    Doc d = {.cx = cx, .q = q, .m = m};
+    return document(&d, json_object(), fill_receipt);
 }

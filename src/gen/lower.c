@@ -517,7 +517,8 @@ static void make_holds(Low *l) {
     }
 }
 
-/* Stripes that nothing fills go: what needed the value is kept itself, or it is the fill of a read that is never outside. */
+/* Stripes that nothing fills go: what needed the value is kept itself, or it is the fill of a read that is never
+ * outside. */
 static void drop_idle(Low *l) {
     Kern *k = l->k;
     int *now = NEWN(l->cx->a, int, k->nstripes + 1), n = 0;

@@ -35,10 +35,10 @@ typedef struct Low {
     int *red_outer;  /* phase of its loop */
     /* holds, by candidate */
     Hold hold[MAX_CANDS];
-    int stripe[MAX_CANDS];   /* of a register hold */
-    int filled[MAX_CANDS];   /* the sweep that filled it, -1: not yet */
-    int *cand_of;            /* value -> candidate, -1 */
-    int parent, tail;        /* the loop being filled (-1: the row itself) and the last node in it (-1: none yet) */
+    int stripe[MAX_CANDS]; /* of a register hold */
+    int filled[MAX_CANDS]; /* the sweep that filled it, -1: not yet */
+    int *cand_of;          /* value -> candidate, -1 */
+    int parent, tail;      /* the loop being filled (-1: the row itself) and the last node in it (-1: none yet) */
 } Low;
 
 /* No call makes more than one of its operands: C leaves the order of arguments open, and the kern must not depend on

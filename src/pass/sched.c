@@ -103,8 +103,7 @@ uint32_t sched_serial(const Prog *p, const Shape *s) {
         again = split_reductions(p, &serial);
         for (int i = 0; i < p->nvals; i++) {
             const Val *v = &p->val[i];
-            if (v->op == OP_RED)
-                again |= split_users(p, v->a[0], elem_axes(p, &p->val[v->a[0]]) | v->over, &serial);
+            if (v->op == OP_RED) again |= split_users(p, v->a[0], elem_axes(p, &p->val[v->a[0]]) | v->over, &serial);
         }
         for (int i = 0; i < p->nouts; i++) {
             const Param *o = &p->param[p->out[i].param];
@@ -211,7 +210,8 @@ static int find_pair(Make *m, Stat stat, int second, int *x) {
     return -1;
 }
 
-/* Is it made of what each lane has added up for its own elements? The first element of that, which a shift would be, is one lane's alone. */
+/* Is it made of what each lane has added up for its own elements? The first element of that, which a shift would be, is
+ * one lane's alone. */
 static bool is_of_lanes(const Make *m, int root) {
     bool needed[MAX_VALS] = {0};
     needed[root] = true;

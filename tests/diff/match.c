@@ -179,7 +179,7 @@ bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan) {
 bool match_interpret(Match *p) {
     const void *lo[MAX_PARAMS] = {0}, *hi[MAX_PARAMS] = {0};
     for (int i = 0; i < p->prog->nparams; i++)
-        lo[i] = p->interp.t[i].data, hi[i] = (char *)p->interp.t[i].data + p->bytes[i];
+        if (p->interp.t[i].data) lo[i] = p->interp.t[i].data, hi[i] = (char *)p->interp.t[i].data + p->bytes[i];
     KernRun run;
     if (kern_run(&p->cx, p->kern, slots_of(p, &p->interp), p->rows, lo, hi, &run) != OK) return wrong(p, "kern_run");
     Demand d;
