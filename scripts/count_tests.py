@@ -11,6 +11,7 @@ import sys
 
 CASE = re.compile(r"^(not ok|ok)\b\s*\d*\s*-?\s*(.*)$")
 PLAN = re.compile(r"^1\.\.(\d+)\s*$")
+CMOCKA_SKIP = re.compile(r"^not ok \d+ # SKIP \S+$")  # how cmocka writes a skipped test
 SKIP = re.compile(r"#\s*skip\b\s*(.*)", re.IGNORECASE)
 
 
@@ -24,7 +25,9 @@ def read_tap(text):
             planned += int(plan.group(1))
         elif case:
             skip = SKIP.search(line)
-            if case.group(1) == "not ok":
+            if CMOCKA_SKIP.match(line):  # the test has printed its reason
+                skipped.append(skip.group(1).strip())
+            elif case.group(1) == "not ok":
                 failed.append(case.group(2))
             elif skip:
                 skipped.append(case.group(2).strip())
