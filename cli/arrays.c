@@ -257,6 +257,7 @@ static Rc set_scalars(Cli *c, Arrays *as) {
     const char *name, *value;
     size_t at = 0;
     int more;
+    bool *given = cli_get(c, sizeof *given * (size_t)(as->n + 1));
     for (int i = 0; i < as->n; i++) as->arg[i].value = as->a[i].param.value;
     while (c->o.sets && (more = pair_next(c, c->o.sets, &at, &name, &value)) != 0) {
         if (more < 0) return fail(c, F_VALUE, "NAME=VALUE", "--set has \"%s\"", name);
@@ -266,6 +267,7 @@ static Rc set_scalars(Cli *c, Arrays *as) {
             return fail(c, F_NAME, NULL, "%s has no scalar \"%s\"%s", rowfold_program_name(c->program), name,
                         "; --const sets const parameters, --in tensors");
         char *end = NULL;
+        given[i] = true;
         if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
             as->arg[i].value = *value == 't';
         else
@@ -273,6 +275,9 @@ static Rc set_scalars(Cli *c, Arrays *as) {
         if (end && (end == value || *end))
             return fail(c, F_VALUE, "a number, true or false", "--set gives %s the value \"%s\"", name, value);
     }
+    for (int i = 0; i < as->n; i++)
+        if (as->a[i].param.direction == ROWFOLD_SCALAR && !as->a[i].param.has_value && !given[i])
+            return fail(c, F_VALUE, "--set NAME=VALUE", "scalar %s has no default and no --set", as->a[i].param.name);
     return RC_OK;
 }
 
@@ -284,7 +289,16 @@ Rc arrays_read(Cli *c, Arrays *as) {
     Rc rc = set_scalars(c, as);
     int at = 0;
     const char *file = NULL;
-    for (int k = 0; !rc && k < c->o.out.n; k++) rc = find(c, as, "--out", c->o.out.item[k], is_output, &at, &file);
+    for (int k = 0; !rc && k < c->o.out.n; k++) {
+        const char *other;
+        rc = find(c, as, "--out", c->o.out.item[k], is_output, &at, &file);
+        for (int j = 0; !rc && j < k; j++) {
+            int to = 0;
+            rc = find(c, as, "--out", c->o.out.item[j], is_output, &to, &other);
+            if (!rc && to == at) rc = fail(c, F_OPTION, NULL, "--out %s is given twice", as->a[at].param.name);
+            if (!rc && strcmp(other, file) == 0) rc = fail(c, F_OPTION, NULL, "two outputs go to %s", file);
+        }
+    }
     for (int k = 0; !rc && k < c->o.in.n; k++) {
         rc = find(c, as, "--in", c->o.in.item[k], is_input, &at, &file);
         if (!rc && as->a[at].file) rc = fail(c, F_OPTION, NULL, "--in %s is given twice", as->a[at].param.name);

@@ -140,6 +140,7 @@ typedef struct rowfold_param {
     const char *axis[ROWFOLD_MAX_RANK];
     int is_row[ROWFOLD_MAX_RANK]; /* the axis counts rows */
     double value;                 /* default of a scalar, value of a constant */
+    int has_value;                /* 0: a scalar without a default, which every launch must give */
 } rowfold_param;
 ROWFOLD_API int rowfold_param_count(const rowfold_program *p);
 ROWFOLD_API rowfold_status rowfold_param_get(const rowfold_program *p, int i, rowfold_param *out);

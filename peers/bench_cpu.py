@@ -98,6 +98,8 @@ def main():
         dnnl = build_onednn(folder)
         if not dnnl:
             print("peer onednn: not built (libdnnl-dev is not installed)")
+        if numpy_case(("softmax", "", 1, 1, None)) is None:
+            print("peer numpy: not installed")
         print("one thread, f32; time as a multiple of the fastest copy of the same bytes: median over rounds [least, greatest]")
         print(f"{'case':24} {'rowfold us':>10}  {'rowfold / copy':24} {'oneDNN / copy':24} {'numpy / copy':>12}")
         for case in CASES:
@@ -114,7 +116,7 @@ def main():
             theirs = [r["onednn"]["median_ns"] / r["copy_ns"] for r in rounds if r["onednn"]]
             np_ = [r["numpy_ns"] / r["copy_ns"] for r in rounds if r["numpy_ns"]]
             print(f"{case[0] + ' ' + str(case[2]) + 'x' + str(case[3]):24} {statistics.median(r['rowfold_ns'] for r in rounds) / 1e3:10.2f}  {spread(mine):24} "
-                  f"{spread(theirs) if theirs else '-':24} {statistics.median(np_) if np_ else float('nan'):12.2f}", flush=True)
+                  f"{spread(theirs) if theirs else '-':24} {format(statistics.median(np_), '12.2f') if np_ else '           -'}", flush=True)
             record["cases"][-1]["copy_ns_median"] = statistics.median(copies)
     if a.output:
         with open(a.output, "w", encoding="ascii") as f:

@@ -259,7 +259,8 @@ static Err find_device(rowfold_context *c, Cx *cx, const char *name, rowfold_dev
 }
 
 rowfold_status rowfold_device_find(rowfold_context *ctx, const char *name, rowfold_device **out) {
-    if (!ctx || !out) return ROWFOLD_ARGUMENT;
+    if (!ctx) return ROWFOLD_ARGUMENT;
+    if (!out) return call_wrong(ctx, S_ARG, "rowfold_device_find needs a place for its result");
     Arena *a = arena_new(&ctx->al, NULL); /* the context's own grows only by devices that are found */
     if (!a) return call_memory(ctx);
     Call c;

@@ -198,7 +198,9 @@ const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q) {
 }
 
 rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out) {
-    if (!k || !out || out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out) return ROWFOLD_ARGUMENT;
+    if (!k) return ROWFOLD_ARGUMENT;
+    if (!out || out->struct_size < sizeof(size_t) || out->struct_size > sizeof *out)
+        return call_wrong(k->ctx, S_ARG, "rowfold_kernel_stats needs a struct that knows its size");
     const Made *m = &k->made;
     const Facts *f = m->mod ? mod_facts(m->mod) : NULL;
     rowfold_stats s = {.struct_size = out->struct_size,

@@ -1,6 +1,7 @@
 /* Arguments -> slots: what must hold of memory before a kernel touches it; then the launch. */
 #include "handle.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,6 +113,17 @@ static bool overlap(const Span *a, const Span *b) {
     return apart < a->inner || apart + b->inner > a->outer;
 }
 
+/* An integer scalar comes as a double: it is whole, its type holds it, and a double holds it exactly. */
+static Err integer_scalar(Cx *cx, const Param *q, double v, int64_t *out) {
+    Num n = num_cast(q->ty, (Num){.d = v}, TY_F64);
+    if (!(fabs(v) < 0x1p53) || num_f64(n, ty_compute(q->ty)) != v)
+        return diag(cx, S_LAUNCH_SCALAR, NOWHERE,
+                    arena_printf(cx->a, "a whole number that %s holds, below 2^53", ty_text(q->ty)),
+                    "%s is given %.17g", q->name, v);
+    *out = q->ty == TY_BOOL ? n.b : n.i;
+    return OK;
+}
+
 Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int count, Slot *slots, int64_t *rows) {
     const Prog *p = k->prog;
     const Abi *abi = &k->made.unit.abi;
@@ -129,8 +141,10 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
         if (q->dir == DIR_SCALAR) {
             if (ty_is_float(q->ty))
                 slots[abi->scalar[i]].d = args[i].value;
-            else
-                slots[abi->scalar[i]].i = num_cast(TY_I64, (Num){.d = args[i].value}, TY_F64).i;
+            else {
+                Err err = integer_scalar(cx, q, args[i].value, &slots[abi->scalar[i]].i);
+                if (err) return err;
+            }
             continue;
         }
         Err err = tensor(cx, k, i, &args[i], row_extent, slots, &span[i]);
@@ -147,6 +161,9 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
                             p->param[j].name);
         }
     }
+    bool writes = false;
+    for (int i = 0; i < p->nparams; i++)
+        writes |= (p->param[i].dir == DIR_OUT || p->param[i].dir == DIR_INOUT) && span[i].hi > span[i].lo;
     *rows = 1;
     for (int i = 0; i < p->naxes; i++) {
         if (!(p->row_axes >> i & 1)) continue;
@@ -154,6 +171,7 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
         if (!mul_fits(*rows, i64_max(row_extent[i], 0), rows))
             return diag(cx, S_LAUNCH_EXTENT, NOWHERE, NULL, "too many rows");
     }
+    if (!writes) *rows = 0; /* every output is empty */
     return OK;
 }
 

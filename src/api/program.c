@@ -147,15 +147,21 @@ int rowfold_param_count(const rowfold_program *p) {
 }
 
 rowfold_status rowfold_param_get(const rowfold_program *p, int i, rowfold_param *out) {
-    if (!p || !out || i < 0 || i >= p->prog->nparams) return ROWFOLD_ARGUMENT;
+    if (!p) return ROWFOLD_ARGUMENT;
+    if (!out || i < 0 || i >= p->prog->nparams)
+        return call_wrong(p->ctx, S_ARG, "rowfold_param_get: parameter %d of %d", i, p->prog->nparams);
     static const rowfold_direction dir[] = {[DIR_IN] = ROWFOLD_IN,
                                             [DIR_OUT] = ROWFOLD_OUT,
                                             [DIR_INOUT] = ROWFOLD_INOUT,
                                             [DIR_SCALAR] = ROWFOLD_SCALAR,
                                             [DIR_CONST] = ROWFOLD_CONST};
     const Param *q = &p->prog->param[i];
-    *out = (rowfold_param){
-        .name = q->name, .type = ty_text(q->ty), .direction = dir[q->dir], .rank = q->rank, .value = q->def};
+    *out = (rowfold_param){.name = q->name,
+                           .type = ty_text(q->ty),
+                           .direction = dir[q->dir],
+                           .rank = q->rank,
+                           .value = q->def,
+                           .has_value = q->dir == DIR_CONST || q->has_default};
     for (int d = 0; d < q->rank; d++) {
         out->axis[d] = p->prog->axis[q->axis[d]].name;
         out->is_row[d] = p->prog->row_axes >> q->axis[d] & 1;

@@ -220,14 +220,28 @@ static void fit_order(Cx *cx, Space *s, int order) {
     }
 }
 
+/* Does an earlier item of the text pin the same name to something else? */
+static bool pinned_before(const char *text, const Item *it) {
+    Item old;
+    while (item_next(&text, &old) && old.name < it->name)
+        if (old.nname == it->nname && memcmp(old.name, it->name, it->nname) == 0 &&
+            (old.nvalue != it->nvalue || memcmp(old.value, it->value, it->nvalue) != 0))
+            return old.value && it->value;
+    return false;
+}
+
 static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Space *s) {
     Holdable all;
     Err e = find_holdable(cx, pb, &all);
     if (!e) e = add_holdable(cx, pb, false, STAT_TWO_PASS, &all); /* unfused, more values are needed twice */
     Item it;
+    const char *whole = text;
     while (!e && item_next(&text, &it)) {
         const char *name;
         size_t n;
+        if (pin && pinned_before(whole, &it))
+            return diag(cx, S_PLAN_TEXT, NOWHERE, "one value", "%s is pinned to two values",
+                        item_quote(cx, it.name, it.nname));
         if (pin && (!it.value || memchr(it.value, '/', it.nvalue) || memchr(it.value, ':', it.nvalue)))
             return diag(cx, S_PLAN_TEXT, NOWHERE, "NAME=VALUE", "%s is pinned to one value",
                         item_quote(cx, it.name, it.nname));

@@ -208,6 +208,15 @@ check 'input for an output' exits 2 'command.name' rf run "$soft" --in y=x.npy
 check 'input without a file' exits 2 'NAME=FILE' rf run "$soft" --in x
 check 'output for an input' exits 2 'command.name' rf run "$soft" --in x=x.npy --out x=y.npy
 check 'unknown fill' exits 2 'fill' rf run "$soft" --shape rows=1,n=4 --fill salt
+echo 'kernel k for r (x: in f32[r, n], e: u8, y: out f32[r, n], z: out f32[r]) { y = x * e; z = sum(x) }' >need.row
+check 'scalar without a value' exits 2 'command.value' rf run need.row --shape r=2,n=3
+check 'scalar outside its type' exits 1 'launch.scalar' rf run need.row --shape r=2,n=3 --set e=300
+check 'scalar that is not whole' exits 1 'launch.scalar' rf run need.row --shape r=2,n=3 --set e=2.5
+check 'scalar that a double does not hold' exits 1 'launch.scalar' rf run need.row --shape r=2,n=3 --set e=9007199254740993
+check 'two outputs to one file' exits 2 'command.option' rf run need.row --shape r=2,n=3 --set e=2 --out y=s.npy --out z=s.npy
+check 'an output given twice' exits 2 'command.option' rf run need.row --shape r=2,n=3 --set e=2 --out y=s.npy --out y=t.npy
+check 'pinned to two values' exits 2 'plan.text' rf run need.row --shape r=2,n=3 --set e=2 --pin W=16,W=32
+check 'no elements, many rows' exits 0 'right' timeout 5 "$rowfold" run "$soft" --shape rows=2000000,n=0
 check 'unknown scalar' exits 2 'command.name' rf run scale.row --in x=x.npy --set q=1
 check 'scalar that is no number' exits 2 'command.value' rf run scale.row --in x=x.npy --set k=much
 check 'unknown dimension' exits 2 'plan.unknown_dimension' rf run "$soft" --shape rows=1,n=4 --pin Q=1

@@ -40,6 +40,7 @@ check 'count: a leak after the last case' counts 1 '1 passed, 1 failed' "$(row F
 check 'count: a timeout' counts 1 '0 passed, 1 failed' "$(row TIMEOUT -15 '')"
 check 'count: cases that never ran' counts 1 '1 passed, 2 failed' "$(row OK 0 '1..3\nok 1 - a\n')"
 check 'count: two groups in one program' counts 0 '3 passed, 0 failed' "$(row OK 0 '1..2\nok 1 - a\nok 2 - b\n1..1\nok 1 - c\n')"
+check 'count: a case that cmocka skipped' counts 0 '1 passed, 0 failed, 1 skipped' "$(row OK 0 '1..2\nok 1 - a\nnot ok 2 # SKIP FO_37\n')"
 check 'count: a skipped program' counts 0 '0 passed, 0 failed, 1 skipped' "$(row SKIP 77 '')"
 check 'count: nothing at all is no pass' exits 1 '^0 passed, 1 failed$' \
     bash -c 'mkdir "$1" && python3 "$2" "$1"' _ "$scratch/empty" "$root/scripts/count_tests.py"
