@@ -288,9 +288,9 @@ Rc arrays_read(Cli *c, Arrays *as) {
     for (int i = 0; i < as->n; i++) rowfold_param_get(c->program, i, &as->a[i].param);
     Rc rc = set_scalars(c, as);
     int at = 0;
-    const char *file = NULL;
+    const char *file = "";
     for (int k = 0; !rc && k < c->o.out.n; k++) {
-        const char *other;
+        const char *other = "";
         rc = find(c, as, "--out", c->o.out.item[k], is_output, &at, &file);
         for (int j = 0; !rc && j < k; j++) {
             int to = 0;
