@@ -12,14 +12,6 @@ const Ins *cuda_at(const Emit *e, int i) {
     return &e->k->ins[i];
 }
 
-const char *cuda_text(Emit *e, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    const char *s = arena_vprintf(e->cx->a, fmt, ap);
-    va_end(ap);
-    return s;
-}
-
 const char *cuda_type(Ty t) {
     return t == TY_BOOL ? "b1" : ty_text(t);
 }
@@ -29,35 +21,24 @@ Ty cuda_tensor(const Emit *e, int param) {
 }
 
 static const char *literal(Emit *e, Ty ty, Num c) {
-    switch (ty) {
-    case TY_F32:
-        if (isnan(c.f)) return "NAN_F32";
-        if (isinf(c.f)) return c.f < 0 ? "(-INF_F32)" : "INF_F32";
-        return cuda_text(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
-    case TY_F64:
-        if (isnan(c.d)) return "NAN_F64";
-        if (isinf(c.d)) return c.d < 0 ? "(-INF_F64)" : "INF_F64";
-        return cuda_text(e, signbit(c.d) ? "(%a)" : "%a", c.d);
-    case TY_BOOL: return c.b ? "true" : "false";
-    case TY_I32:
-        return c.i == INT32_MIN ? "(-2147483647 - 1)" : cuda_text(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
-    case TY_I64:
-        return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
-                                : cuda_text(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
-    default: return cuda_text(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
-    }
+    if (ty == TY_BOOL) return c.b ? "true" : "false";
+    if (ty == TY_F32 && isnan(c.f)) return "NAN_F32";
+    if (ty == TY_F32 && isinf(c.f)) return c.f < 0 ? "(-INF_F32)" : "INF_F32";
+    if (ty == TY_F64 && isnan(c.d)) return "NAN_F64";
+    if (ty == TY_F64 && isinf(c.d)) return c.d < 0 ? "(-INF_F64)" : "INF_F64";
+    return emit_number(e, ty, c);
 }
 
 /* A value, at chunk f and pack element v where it has one for each. */
 const char *cuda_val(Emit *e, int i, int f, int v) {
     const Ins *in = cuda_at(e, i);
     if (in->k == K_CONST) return literal(e, in->ty, in->c);
-    return in->rank == RANK_ELEM ? cuda_text(e, "v%d_%d_%d", i, f, v) : cuda_text(e, "v%d", i);
+    return in->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d", i, f, v) : emit_text(e, "v%d", i);
 }
 
 void cuda_declare(Emit *e, int i, int f, int v, const char *what) {
     const Ins *in = cuda_at(e, i);
-    const char *note = in->note && f + v <= 0 ? cuda_text(e, " /* %s */", in->note) : "";
+    const char *note = in->note && f + v <= 0 ? emit_text(e, " /* %s */", in->note) : "";
     line(e, "const %s %s = %s;%s", cuda_type(in->ty), cuda_val(e, i, f, v), what, note);
 }
 
@@ -79,7 +60,7 @@ static const char *apply(Emit *e, Op op, Ty ty, const char *x, const char *y, co
 }
 
 const char *cuda_cast(Emit *e, Ty from, Ty to, const char *x) {
-    return cuda_text(e, "cast_%s_%s(%s)", ty_text(from), ty_text(to), x);
+    return emit_text(e, "cast_%s_%s(%s)", ty_text(from), ty_text(to), x);
 }
 
 static const char *value(Emit *e, const Ins *in, int f, int v) {
@@ -126,11 +107,11 @@ const char *cuda_active(Emit *e, const Step *s, int f, int v) {
     int64_t left = cuda_left(e, s, f);
     if (left < 0) return NULL;
     int V = e->k->plan.V;
-    return cuda_text(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
+    return emit_text(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
 }
 
 const char *cuda_both(Emit *e, const char *x, const char *y) {
-    return !x ? y : !y ? x : cuda_text(e, "(%s & %s)", x, y);
+    return !x ? y : !y ? x : emit_text(e, "(%s & %s)", x, y);
 }
 
 /* Rows past the last are done as the last, without its stores. */
@@ -165,8 +146,8 @@ static void load_early(Emit *e, const Node *n) {
         if (!shared || cuda_at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
         for (int64_t c = 0; c * chunk < size; c++) {
             int64_t left = size - c * chunk;
-            Step s = {cuda_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
-            cuda_load_words(e, i, &s, 0, cuda_text(e, "q%d_%" PRId64 "_", i, c));
+            Step s = {emit_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
+            cuda_load_words(e, i, &s, 0, emit_text(e, "q%d_%" PRId64 "_", i, c));
         }
         e->early[i] = true;
     }
@@ -219,8 +200,8 @@ static void halve(Emit *e, int i, int lanes) {
     for (int h = lanes / 2; h >= 1; h /= 2) {
         if (in->k == K_JOIN)
             line(e, "x%d = %s;", i,
-                 apply(e, in->op, in->ty, cuda_text(e, "x%d", i),
-                       cuda_text(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h), NULL));
+                 apply(e, in->op, in->ty, emit_text(e, "x%d", i),
+                       emit_text(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h), NULL));
         else
             line(e, "meet_%s_%s(x%d, x%d, %d, everyone);", join_name(in->op), ty_text(in->ty), i, i + 1, h);
     }
@@ -268,7 +249,7 @@ static void exchange_all(Emit *e, const int *join, int n) {
                      join_name(in->op), t, h, h, h, h);
             else
                 line(e, "        part[l] = %s;",
-                     apply(e, in->op, in->ty, "part[l]", cuda_text(e, "part[l + %d]", h), NULL));
+                     apply(e, in->op, in->ty, "part[l]", emit_text(e, "part[l + %d]", h), NULL));
         }
         line(e, "    x%d = part[0];", i);
         if (pair) line(e, "    x%d = place[0];", i + 1);
@@ -292,18 +273,18 @@ static void exchange(Emit *e, const int *join, int n) {
     }
     line(e, "}");
     line(e, "__syncthreads();");
-    const char *part = cuda_text(e, "tid %% %d", pad), *from = cuda_text(e, "[tid / %d * %d + xi]", S * WARP, S);
+    const char *part = emit_text(e, "tid %% %d", pad), *from = emit_text(e, "[tid / %d * %d + xi]", S * WARP, S);
     line(e, "xi = %s;", part);
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
         const Ins *in = cuda_at(e, i);
         const char *t = ty_text(in->ty);
-        const char *x = cuda_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
-        line(e, "x%d = %s;", i, pad == S ? x : cuda_text(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
+        const char *x = emit_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
+        line(e, "x%d = %s;", i, pad == S ? x : emit_text(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
         if (in->k == K_JOIN2) {
-            x = cuda_text(e, "xget_i64(xs[xb][%d]%s)", slot++, from);
-            line(e, "x%d = %s;", i + 1, pad == S ? x : cuda_text(e, "xi < %d ? %s : -1", S, x));
+            x = emit_text(e, "xget_i64(xs[xb][%d]%s)", slot++, from);
+            line(e, "x%d = %s;", i + 1, pad == S ? x : emit_text(e, "xi < %d ? %s : -1", S, x));
         }
         halve(e, i, pad);
     }
@@ -362,14 +343,14 @@ static void cuda_block(Emit *e, int i) {
     if (e->done[i]) return;
     switch (in->k) {
     case K_CONST: return;
-    case K_SLOT: cuda_declare(e, i, 0, 0, cuda_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_SLOT: cuda_declare(e, i, 0, 0, emit_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
     case K_ROWIDX: cuda_declare(e, i, 0, 0, "row"); return;
     case K_SERIAL: cuda_declare(e, i, 0, 0, e->serial); return;
     case K_OP: cuda_declare(e, i, 0, 0, value(e, in, 0, 0)); return;
     case K_LOAD1: {
         const char *x = cuda_load_one(e, in, cuda_val(e, in->a[0], 0, 0));
         if (in->a[1] >= 0)
-            x = cuda_text(e, "%s ? %s : %s", cuda_val(e, in->a[1], 0, 0), x, cuda_val(e, in->a[2], 0, 0));
+            x = emit_text(e, "%s ? %s : %s", cuda_val(e, in->a[1], 0, 0), x, cuda_val(e, in->a[2], 0, 0));
         cuda_declare(e, i, 0, 0, x);
         return;
     }
@@ -381,11 +362,11 @@ static void cuda_block(Emit *e, int i) {
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
             line(e, "c%d_%d = %s;", in->imm, q, literal(e, in->ty, in->c));
         return;
-    case K_CELL: cuda_declare(e, i, 0, 0, cuda_text(e, "c%d_%d", in->imm, in->acc)); return;
+    case K_CELL: cuda_declare(e, i, 0, 0, emit_text(e, "c%d_%d", in->imm, in->acc)); return;
     case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, cuda_val(e, in->a[0], 0, 0)); return;
     case K_JOIN:
     case K_JOIN2: join_all(e, i); return;
-    case K_ROWGET: cuda_declare(e, i, 0, 0, cuda_text(e, "a%d[%s]", in->imm, cuda_val(e, in->a[0], 0, 0))); return;
+    case K_ROWGET: cuda_declare(e, i, 0, 0, emit_text(e, "a%d[%s]", in->imm, cuda_val(e, in->a[0], 0, 0))); return;
     case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, cuda_val(e, in->a[0], 0, 0), cuda_val(e, in->a[1], 0, 0)); return;
     default: return;
     }
@@ -395,7 +376,7 @@ static void cuda_block(Emit *e, int i) {
 
 static void fold(Emit *e, const char *into, Op op, Ty ty, const char *x, const char *if_active) {
     const char *sum = apply(e, op, ty, into, x, NULL);
-    line(e, "%s = %s;", into, if_active ? cuda_text(e, "%s ? %s : %s", if_active, sum, into) : sum);
+    line(e, "%s = %s;", into, if_active ? emit_text(e, "%s ? %s : %s", if_active, sum, into) : sum);
 }
 
 static void elem(Emit *e, int i, const Step *s, int f, int v) {
@@ -406,14 +387,14 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
     case K_OP: cuda_declare(e, i, f, v, value(e, in, f, v)); return;
     case K_ELEM:
         cuda_declare(e, i, f, v,
-                     cuda_text(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty),
+                     emit_text(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty),
                                s->chunk, (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
         return;
     case K_LOAD1: {
         const char *ok = cuda_both(e, in->a[1] >= 0 ? cuda_val(e, in->a[1], f, v) : NULL, if_active);
         const char *x = cuda_load_one(e, in, cuda_val(e, in->a[0], f, v));
-        const char *fill = in->a[2] >= 0 ? cuda_val(e, in->a[2], f, v) : cuda_text(e, "(%s)0", cuda_type(in->ty));
-        cuda_declare(e, i, f, v, ok ? cuda_text(e, "%s ? %s : %s", ok, x, fill) : x);
+        const char *fill = in->a[2] >= 0 ? cuda_val(e, in->a[2], f, v) : emit_text(e, "(%s)0", cuda_type(in->ty));
+        cuda_declare(e, i, f, v, ok ? emit_text(e, "%s ? %s : %s", ok, x, fill) : x);
         return;
     }
     case K_STORE1:
@@ -421,20 +402,20 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
                        cuda_val(e, in->a[2], f, v));
         return;
     case K_FOLD:
-        fold(e, cuda_text(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
+        fold(e, emit_text(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
              cuda_val(e, in->a[0], f, v), if_active);
         return;
     case K_FOLD2: {
-        const char *c = cuda_text(e, "c%d_0", in->imm), *ci = cuda_text(e, "c%d_0", in->imm + 1);
+        const char *c = emit_text(e, "c%d_0", in->imm), *ci = emit_text(e, "c%d_0", in->imm + 1);
         const char *x = cuda_val(e, in->a[0], f, v), *xi = cuda_val(e, in->a[1], f, v);
         const char *better =
-            cuda_text(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
+            emit_text(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
         line(e, "if (%s) %s = %s, %s = %s;", if_active ? cuda_both(e, if_active, better) : better, c, x, ci, xi);
         return;
     }
-    case K_PACKFOLD: fold(e, cuda_text(e, "v%d", i), in->op, in->ty, cuda_val(e, in->a[0], f, v), if_active); return;
+    case K_PACKFOLD: fold(e, emit_text(e, "v%d", i), in->op, in->ty, cuda_val(e, in->a[0], f, v), if_active); return;
     case K_ACTIVE:
-        line(e, "v%d = v%d + %s;", i, i, if_active ? cuda_text(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
+        line(e, "v%d = v%d + %s;", i, i, if_active ? emit_text(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
         return;
     default: return;
     }
@@ -476,15 +457,15 @@ static void cuda_head(Emit *e) {
     e->side_by_side = rows_side_by_side(e);
     line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
     line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
-         p->min_groups ? cuda_text(e, ", %d", p->min_groups) : "");
+         p->min_groups ? emit_text(e, ", %d", p->min_groups) : "");
     line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
     e->depth++;
     line(e, "const i32 tid = (i32)threadIdx.x, lane = %s;",
-         p->P == 1 ? "tid" : cuda_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
+         p->P == 1 ? "tid" : emit_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
     line(e, "%si64 row = first + (i64)blockIdx.x%s;", p->P == 1 ? "const " : "",
          p->P == 1
              ? ""
-             : cuda_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
+             : emit_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
     if (p->P > 1) {
         line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
         line(e, "if (!live) row = rows - 1;");

@@ -6,7 +6,6 @@
 
 /* ---- cuda.c ---- */
 const Ins *cuda_at(const Emit *e, int i);
-const char *cuda_text(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 const char *cuda_type(Ty t);
 Ty cuda_tensor(const Emit *e, int param); /* type in memory */
 const char *cuda_val(Emit *e, int i, int f,

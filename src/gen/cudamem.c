@@ -52,21 +52,21 @@ static int shift_at(const Pack *k, int v) {
 static const char *unpack(Emit *e, const Pack *k, const char *w, int v) {
     int i = word_at(k, v), s = shift_at(k, v);
     const char *t = ty_text(k->ty);
-    if (k->bytes == 8) return cuda_text(e, "up_%s(%s%d | (u64)%s%d << 32)", t, w, i, w, i + 1);
-    if (k->bytes == 4 || (k->each == 1)) return cuda_text(e, "up_%s(%s%d)", t, w, i);
-    return cuda_text(e, "up_%s(%s%d >> %d & 0x%xu)", t, w, i, s, k->bytes == 2 ? 0xffffu : 0xffu);
+    if (k->bytes == 8) return emit_text(e, "up_%s(%s%d | (u64)%s%d << 32)", t, w, i, w, i + 1);
+    if (k->bytes == 4 || (k->each == 1)) return emit_text(e, "up_%s(%s%d)", t, w, i);
+    return emit_text(e, "up_%s(%s%d >> %d & 0x%xu)", t, w, i, s, k->bytes == 2 ? 0xffffu : 0xffu);
 }
 
 /* Word i of the elements x[]. */
 static const char *pack_word(Emit *e, const Pack *k, const char *const *x, int i) {
     const char *t = ty_text(k->ty);
     bool pairs = ty_is_float(k->ty);
-    if (k->bytes == 8) return cuda_text(e, "(u32)(dn_%s(%s) >> %d)", t, x[i / 2], i % 2 * 32);
+    if (k->bytes == 8) return emit_text(e, "(u32)(dn_%s(%s) >> %d)", t, x[i / 2], i % 2 * 32);
     int n = k->each * k->bytes < 4 ? k->each : 4 / k->bytes, v = i / k->words * k->each + i % k->words * (4 / k->bytes);
-    if (n == 1) return cuda_text(e, "dn_%s(%s)", t, x[v]);
+    if (n == 1) return emit_text(e, "dn_%s(%s)", t, x[v]);
     if (k->bytes == 2)
-        return pairs ? cuda_text(e, "pk_%s(%s, %s)", t, x[v], x[v + 1])
-                     : cuda_text(e, "dn_%s(%s) | dn_%s(%s) << 16", t, x[v], t, x[v + 1]);
+        return pairs ? emit_text(e, "pk_%s(%s, %s)", t, x[v], x[v + 1])
+                     : emit_text(e, "dn_%s(%s) | dn_%s(%s) << 16", t, x[v], t, x[v + 1]);
     Buf b = buf_new(e->cx->a);
     for (int j = 0; j < n; j += pairs ? 2 : 1) {
         if (pairs)
@@ -111,10 +111,10 @@ static const char *load_policy(Emit *e, int i) {
 static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
     const Plan *p = &e->k->plan;
     int64_t chunk = (int64_t)p->W * p->V;
-    const char *base = cuda_val(e, in->a[0], 0, 0), *first = cuda_text(e, "p%d + %s", in->param, base);
-    const char *elem = cuda_text(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
-    if (in->a[1] < 0) return cuda_text(e, "%s + lane * %d + %s", first, p->V, elem);
-    return cuda_text(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, cuda_val(e, in->a[1], 0, 0));
+    const char *base = cuda_val(e, in->a[0], 0, 0), *first = emit_text(e, "p%d + %s", in->param, base);
+    const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
+    if (in->a[1] < 0) return emit_text(e, "%s + lane * %d + %s", first, p->V, elem);
+    return emit_text(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, cuda_val(e, in->a[1], 0, 0));
 }
 
 /* Words `w`0, `w`1 ... of a pack, declared and loaded. */
@@ -131,13 +131,13 @@ void cuda_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
         const char *if_active = cuda_active(e, s, f, j * k.each);
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
-        const char *rest = cuda_text(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
+        const char *rest = emit_text(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
         /* a piece that the end cuts: its elements one by one */
         int64_t left = cuda_left(e, s, f);
         if (left >= 0 && left % k.each) {
             for (int v = j * k.each; v < (j + 1) * k.each; v++) {
-                const char *to = cuda_text(e, "%s%d", w, word_at(&k, v));
-                if (k.bytes == 8) to = cuda_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
+                const char *to = emit_text(e, "%s%d", w, word_at(&k, v));
+                if (k.bytes == 8) to = emit_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
                 line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", cuda_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
                      k.bytes, how, spot(e, in, s, f, v), hint);
             }
@@ -151,7 +151,7 @@ void cuda_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
 }
 
 static const char *words_of(Emit *e, int i, const Step *s, int f) {
-    return e->early[i] ? cuda_text(e, "q%d_%" PRId64 "_", i, s->number + f) : cuda_text(e, "w%d_%d_", i, f);
+    return e->early[i] ? emit_text(e, "q%d_%" PRId64 "_", i, s->number + f) : emit_text(e, "w%d_%d_", i, f);
 }
 
 void cuda_load_pack(Emit *e, int i, const Step *s, int f) {
@@ -193,7 +193,7 @@ void cuda_store_pack(Emit *e, int i, const Step *s, int f) {
 
 const char *cuda_load_one(Emit *e, const Ins *in, const char *index) {
     Ty ty = cuda_tensor(e, in->param);
-    return cuda_text(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
+    return emit_text(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
 }
 
 void cuda_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
@@ -231,8 +231,8 @@ static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int w
     int words = cuda_stripe_words(e, st);
     const char *point =
         in->a[0] < 0 ? ""
-                     : cuda_text(e, " + %s * %" PRId64, cuda_val(e, in->a[0], 0, 0), cuda_stripe_chunks(e, st) * words);
-    return cuda_text(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
+                     : emit_text(e, " + %s * %" PRId64, cuda_val(e, in->a[0], 0, 0), cuda_stripe_chunks(e, st) * words);
+    return emit_text(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
 }
 
 /* A piece of a stripe in on-chip memory: those of all threads of the group lie side by side. */
@@ -241,16 +241,16 @@ static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int p
     Pack k = stripe_pack(e, st);
     int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
     const char *point = in->a[0] < 0 ? ""
-                                     : cuda_text(e, " + (i32)%s * %" PRId64, cuda_val(e, in->a[0], 0, 0),
+                                     : emit_text(e, " + (i32)%s * %" PRId64, cuda_val(e, in->a[0], 0, 0),
                                                  cuda_stripe_chunks(e, st) * pieces);
-    return cuda_text(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
+    return emit_text(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
                      point, threads, bytes);
 }
 
 static void get_shared(Emit *e, int i, const Step *s, int f) {
     const Ins *in = cuda_at(e, i);
     Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
-    const char *w = cuda_text(e, "w%d_%d_", i, f);
+    const char *w = emit_text(e, "w%d_%d_", i, f);
     for (int j = 0; j < e->k->plan.V / k.each; j++) {
         Buf names = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++) buf_fmt(&names, "%s%s%d", q ? ", " : "", w, j * k.words + q);
@@ -271,7 +271,7 @@ static void put_shared(Emit *e, int i, const Step *s, int f) {
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++)
             buf_fmt(&b, ", %s",
-                    same ? cuda_text(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
+                    same ? emit_text(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
                          : pack_word(e, &k, x, j * k.words + q));
         line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
     }
@@ -290,7 +290,7 @@ void cuda_get(Emit *e, int i, const Step *s, int f) {
         for (int v = 0; v < V; v++) cuda_declare(e, i, f, v, stripe_at(e, in, s, f, v));
         return;
     }
-    const char *w = cuda_text(e, "w%d_%d_", i, f);
+    const char *w = emit_text(e, "w%d_%d_", i, f);
     for (int j = 0; j < cuda_stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
     for (int v = 0; v < V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
 }
@@ -313,5 +313,5 @@ void cuda_put(Emit *e, int i, const Step *s, int f) {
     bool same = from->k == K_LOADP && cuda_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
     for (int j = 0; j < cuda_stripe_words(e, st); j++)
         line(e, "%s = %s;", stripe_at(e, in, s, f, j),
-             same ? cuda_text(e, "%s%d", words_of(e, in->a[1], s, f), j) : pack_word(e, &k, x, j));
+             same ? emit_text(e, "%s%d", words_of(e, in->a[1], s, f), j) : pack_word(e, &k, x, j));
 }

@@ -346,25 +346,13 @@ static void f_odd(Pre *p, Buf *b, const Name *n) {
     }
 }
 
-static void int_range(Ty t, const char **lo, const char **hi) {
-    static const char *const r[TY_COUNT][2] = {[TY_I8] = {"-128", "127"},
-                                               [TY_I16] = {"-32768", "32767"},
-                                               [TY_I32] = {"(-2147483647 - 1)", "2147483647"},
-                                               [TY_I64] = {"(-9223372036854775807ll - 1)", "9223372036854775807ll"},
-                                               [TY_U8] = {"0", "255"},
-                                               [TY_U16] = {"0", "65535"},
-                                               [TY_U32] = {"0u", "4294967295u"},
-                                               [TY_U64] = {"0ull", "18446744073709551615ull"}};
-    *lo = r[t][0], *hi = r[t][1];
-}
-
 static void f_cast(Pre *p, Buf *b, const Name *n) {
     Ty to, from = n->ty;
     if (!ty_find(n->to, strlen(n->to), &to)) return;
     Ty r = ty_compute(to);
     const char *lo, *hi;
     (void)p;
-    int_range(to, &lo, &hi);
+    emit_int_range(to, &lo, &hi);
     buf_fmt(b, FN "%s %s(%s x) { ", ct(r), n->all, ct(from));
     if (to == TY_BOOL)
         buf_str(b, "return x != 0; }\n");

@@ -3,6 +3,9 @@
  * costs no test. */
 #include "emit.h"
 
+#include <inttypes.h>
+#include <math.h>
+
 #include <string.h>
 
 void line(Emit *e, const char *fmt, ...) {
@@ -21,6 +24,39 @@ void line(Emit *e, const char *fmt, ...) {
     for (int i = 0; i < e->depth; i++) buf_put(&e->out, "    ", 4);
     buf_str(&e->out, text);
     buf_put(&e->out, "\n", 1);
+}
+
+const char *emit_text(Emit *e, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    const char *s = arena_vprintf(e->cx->a, fmt, ap);
+    va_end(ap);
+    return s;
+}
+
+const char *emit_number(Emit *e, Ty ty, Num c) {
+    switch (ty) {
+    case TY_F32: return emit_text(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
+    case TY_F64: return emit_text(e, signbit(c.d) ? "(%a)" : "%a", c.d);
+    case TY_I32:
+        return c.i == INT32_MIN ? "(-2147483647 - 1)" : emit_text(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
+    case TY_I64:
+        return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
+                                : emit_text(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
+    default: return emit_text(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
+    }
+}
+
+void emit_int_range(Ty t, const char **lo, const char **hi) {
+    static const char *const r[TY_COUNT][2] = {[TY_I8] = {"-128", "127"},
+                                               [TY_I16] = {"-32768", "32767"},
+                                               [TY_I32] = {"(-2147483647 - 1)", "2147483647"},
+                                               [TY_I64] = {"(-9223372036854775807ll - 1)", "9223372036854775807ll"},
+                                               [TY_U8] = {"0", "255"},
+                                               [TY_U16] = {"0", "65535"},
+                                               [TY_U32] = {"0u", "4294967295u"},
+                                               [TY_U64] = {"0ull", "18446744073709551615ull"}};
+    *lo = r[t][0], *hi = r[t][1];
 }
 
 static void one_step(Emit *e, const Node *n, const Step *s) {

@@ -57,5 +57,8 @@ void cuda_prelude(Emit *e, const char *body, Buf *out);
 /* Many accumulators, or many registers of them, are an array that is indexed at run time; few are variables that the
  * text names. */
 bool cell_is_array(const Emit *e, const Cell *c);
+const char *emit_text(Emit *e, const char *fmt, ...) PRINTF(2, 3); /* in the arena */
+const char *emit_number(Emit *e, Ty ty, Num c);                    /* a finite constant of C and CUDA; not bool */
+void emit_int_range(Ty t, const char **lo, const char **hi);       /* the ends of an integer type */
 void line(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 #endif

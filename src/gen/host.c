@@ -11,15 +11,6 @@ static const Ins *at(const Emit *e, int i) {
     return &e->k->ins[i];
 }
 
-static const char *text_of(Emit *e, const char *fmt, ...) PRINTF(2, 3);
-static const char *text_of(Emit *e, const char *fmt, ...) {
-    va_list ap;
-    va_start(ap, fmt);
-    const char *s = arena_vprintf(e->cx->a, fmt, ap);
-    va_end(ap);
-    return s;
-}
-
 static const char *scalar_type(Ty t) {
     return t == TY_BOOL ? "b1" : ty_text(t);
 }
@@ -29,37 +20,26 @@ static const char *storage_type(Ty t) {
 }
 
 static const char *literal(Emit *e, Ty ty, Num c) {
-    switch (ty) {
-    case TY_F32:
-        if (isnan(c.f)) return "__builtin_nanf(\"\")";
-        if (isinf(c.f)) return c.f < 0 ? "(-__builtin_inff())" : "__builtin_inff()";
-        return text_of(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
-    case TY_F64:
-        if (isnan(c.d)) return "__builtin_nan(\"\")";
-        if (isinf(c.d)) return c.d < 0 ? "(-__builtin_inf())" : "__builtin_inf()";
-        return text_of(e, signbit(c.d) ? "(%a)" : "%a", c.d);
-    case TY_BOOL: return c.b ? "1" : "0";
-    case TY_I32:
-        return c.i == INT32_MIN ? "(-2147483647 - 1)" : text_of(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
-    case TY_I64:
-        return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
-                                : text_of(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
-    default: return text_of(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
-    }
+    if (ty == TY_BOOL) return c.b ? "1" : "0";
+    if (ty == TY_F32 && isnan(c.f)) return "__builtin_nanf(\"\")";
+    if (ty == TY_F32 && isinf(c.f)) return c.f < 0 ? "(-__builtin_inff())" : "__builtin_inff()";
+    if (ty == TY_F64 && isnan(c.d)) return "__builtin_nan(\"\")";
+    if (ty == TY_F64 && isinf(c.d)) return c.d < 0 ? "(-__builtin_inf())" : "__builtin_inf()";
+    return emit_number(e, ty, c);
 }
 
 /* A value as a scalar (rank ROW) */
 static const char *scalar(Emit *e, int i) {
-    return at(e, i)->k == K_CONST ? literal(e, at(e, i)->ty, at(e, i)->c) : text_of(e, "v%d", i);
+    return at(e, i)->k == K_CONST ? literal(e, at(e, i)->ty, at(e, i)->c) : emit_text(e, "v%d", i);
 }
 
 /* A value as a register: copy f, v, r of it */
 static const char *reg(Emit *e, int i, int f, int v, int r) {
     const Ins *in = at(e, i);
     switch (in->rank) {
-    case RANK_ROW: return text_of(e, "bc_v%s(%s)", ty_text(in->ty), scalar(e, i));
-    case RANK_ELEM: return text_of(e, "v%d_%d_%d_%d", i, f, v, r);
-    default: return text_of(e, "v%d_%d", i, r);
+    case RANK_ROW: return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), scalar(e, i));
+    case RANK_ELEM: return emit_text(e, "v%d_%d_%d_%d", i, f, v, r);
+    default: return emit_text(e, "v%d_%d", i, r);
     }
 }
 
@@ -89,10 +69,10 @@ static const char *fill_in(Emit *e, const char *spell, const char *type, const c
 }
 
 static const char *apply(Emit *e, Op op, bool vector, Ty ty, const char *x, const char *y, const char *z) {
-    const char *type = text_of(e, "%s%s", vector ? "v" : "", ty_text(ty));
+    const char *type = emit_text(e, "%s%s", vector ? "v" : "", ty_text(ty));
     const char *t = fill_in(e, op_info(op)->spell[DIALECT_HOST], type, x, y, z);
-    return strchr(t, ' ') && t[strlen(t) - 1] != ')'    ? text_of(e, "(%s)", t)
-           : op_info(op)->spell[DIALECT_HOST][0] == '$' ? text_of(e, "(%s)", t)
+    return strchr(t, ' ') && t[strlen(t) - 1] != ')'    ? emit_text(e, "(%s)", t)
+           : op_info(op)->spell[DIALECT_HOST][0] == '$' ? emit_text(e, "(%s)", t)
                                                         : t;
 }
 
@@ -106,13 +86,13 @@ static const char *value(Emit *e, const Ins *in, bool vector, int f, int v, int 
     const char *x[3] = {NULL, NULL, NULL};
     for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = vector ? reg(e, in->a[i], f, v, r) : scalar(e, in->a[i]);
     if (in->op == OP_CAST)
-        return text_of(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(at(e, in->a[0])->ty), ty_text(in->to), x[0]);
+        return emit_text(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(at(e, in->a[0])->ty), ty_text(in->to), x[0]);
     return apply(e, in->op, vector, name_type(e, in), x[0], x[1], x[2]);
 }
 
 static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
     const Ins *in = at(e, i);
-    const char *note = in->note ? text_of(e, " /* %s */", in->note) : "";
+    const char *note = in->note ? emit_text(e, " /* %s */", in->note) : "";
     if (vector)
         line(e, "v%s %s = %s;%s", ty_text(in->ty), name, what, note);
     else
@@ -130,7 +110,7 @@ static const char *stored(Emit *e, const Ins *in, const char *x, bool vector) {
     Ty to = tensor_type(e, in->param);
     return ty_compute(to) == in->ty
                ? x
-               : text_of(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(in->ty), ty_text(to), x);
+               : emit_text(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(in->ty), ty_text(to), x);
 }
 
 typedef struct Spot { /* where a register of a pack access lies */
@@ -140,17 +120,18 @@ typedef struct Spot { /* where a register of a pack access lies */
 
 /* What the loop over groups of registers adds to a place, `each` for a register. */
 static const char *beyond(Emit *e, int each) {
-    return e->grouped ? text_of(e, " + g * %d", each) : "";
+    return e->grouped ? emit_text(e, " + g * %d", each) : "";
 }
 
 static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, chunk = (int64_t)p->W * p->V;
-    const char *elem = text_of(e, "(%s * %" PRId64 " + %" PRId64 "%s)", s->chunk, chunk, off, beyond(e, e->L * p->V));
+    const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 "%s)", s->chunk, chunk, off, beyond(e, e->L * p->V));
     const char *base = scalar(e, in->a[0]);
-    if (in->a[1] < 0 && p->V == 1) return (Spot){text_of(e, "p%d + %s + %s", in->param, base, elem), NULL};
+    if (in->a[1] < 0 && p->V == 1) return (Spot){emit_text(e, "p%d + %s + %s", in->param, base, elem), NULL};
     const char *stride = in->a[1] < 0 ? "1" : scalar(e, in->a[1]);
-    return (Spot){text_of(e, "p%d + %s + %s * %s", in->param, base, elem, stride), text_of(e, "%d * %s", p->V, stride)};
+    return (Spot){emit_text(e, "p%d + %s + %s * %s", in->param, base, elem, stride),
+                  emit_text(e, "%d * %s", p->V, stride)};
 }
 
 /* The place of a slot: lanes side by side, slot by slot, serial point by serial point. */
@@ -158,18 +139,18 @@ static const char *slot(Emit *e, const Ins *in, const Step *s, int f, int v, int
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[e->k->stripe[in->imm].domain];
     int64_t chunk = (int64_t)p->W * p->V, point = map_slots(d->n_mapped, p->W, p->V) * p->W;
-    const char *serial = in->a[0] < 0 ? "" : text_of(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
-    return text_of(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk, ((f * p->V + v) * e->R + r) * e->L,
-                   beyond(e, e->L), serial);
+    const char *serial = in->a[0] < 0 ? "" : emit_text(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
+    return emit_text(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk,
+                     ((f * p->V + v) * e->R + r) * e->L, beyond(e, e->L), serial);
 }
 
 static const char *cell(Emit *e, int c, int acc, int r) {
-    return cell_is_array(e, &e->k->cell[c]) ? text_of(e, "c%d[%d%s]", c, acc * e->R + r, beyond(e, 1))
-                                            : text_of(e, "c%d_%d_%d", c, acc, r);
+    return cell_is_array(e, &e->k->cell[c]) ? emit_text(e, "c%d[%d%s]", c, acc * e->R + r, beyond(e, 1))
+                                            : emit_text(e, "c%d_%d_%d", c, acc, r);
 }
 
 static const char *only(Emit *e, int n) {
-    return n == e->L ? NULL : text_of(e, "pre_vbool(%d)", n);
+    return n == e->L ? NULL : emit_text(e, "pre_vbool(%d)", n);
 }
 
 static const char *join_name(Op op) {
@@ -195,7 +176,7 @@ static void join(Emit *e, int i) {
     e->depth++;
     bool inner = e->k->plan.combine == COMBINE_INNER;
     for (int r = 0; r < R; r++) {
-        x[r] = text_of(e, "t%d", r);
+        x[r] = emit_text(e, "t%d", r);
         const char *from = reg(e, in->a[0], 0, 0, r);
         if (inner)
             line(e, "%s t%d = hj_%s_v%s(%s);", scalar_type(in->ty), r, join_name(in->op), ty_text(in->ty), from);
@@ -228,10 +209,10 @@ static void join_arg(Emit *e, int i) {
 
 static void host_block(Emit *e, int i) {
     const Ins *in = at(e, i);
-    const char *name = text_of(e, "v%d", i);
+    const char *name = emit_text(e, "v%d", i);
     switch (in->k) {
     case K_CONST: return;
-    case K_SLOT: declare(e, i, name, false, text_of(e, "a[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_SLOT: declare(e, i, name, false, emit_text(e, "a[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
     case K_ROWIDX: declare(e, i, name, false, "row"); return;
     case K_SERIAL: declare(e, i, name, false, e->serial); return;
     case K_OP:
@@ -239,12 +220,12 @@ static void host_block(Emit *e, int i) {
             declare(e, i, name, false, value(e, in, false, 0, 0, 0));
         else
             for (int r = 0; r < e->copies; r++)
-                declare(e, i, text_of(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
+                declare(e, i, emit_text(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
         return;
     case K_LOAD1: {
         const char *x =
-            text_of(e, "lds_%s(p%d + %s)", ty_text(tensor_type(e, in->param)), in->param, scalar(e, in->a[0]));
-        if (in->a[1] >= 0) x = text_of(e, "%s ? %s : %s", scalar(e, in->a[1]), x, scalar(e, in->a[2]));
+            emit_text(e, "lds_%s(p%d + %s)", ty_text(tensor_type(e, in->param)), in->param, scalar(e, in->a[0]));
+        if (in->a[1] >= 0) x = emit_text(e, "%s ? %s : %s", scalar(e, in->a[1]), x, scalar(e, in->a[2]));
         declare(e, i, name, false, x);
         return;
     }
@@ -259,7 +240,7 @@ static void host_block(Emit *e, int i) {
         return;
     case K_CELL:
         for (int r = 0; r < e->copies; r++)
-            declare(e, i, text_of(e, "v%d_%d", i, r), true, cell(e, in->imm, in->acc, r));
+            declare(e, i, emit_text(e, "v%d_%d", i, r), true, cell(e, in->imm, in->acc, r));
         return;
     case K_SETCELL:
         for (int r = 0; r < e->copies; r++) line(e, "%s = %s;", cell(e, in->imm, 0, r), reg(e, in->a[0], 0, 0, r));
@@ -267,7 +248,7 @@ static void host_block(Emit *e, int i) {
     case K_JOIN: join(e, i); return;
     case K_JOIN2: join_arg(e, i); return;
     case K_JOIN2I: return; /* made with the value */
-    case K_ROWGET: declare(e, i, name, false, text_of(e, "a%d[%s]", in->imm, scalar(e, in->a[0]))); return;
+    case K_ROWGET: declare(e, i, name, false, emit_text(e, "a%d[%s]", in->imm, scalar(e, in->a[0]))); return;
     case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, scalar(e, in->a[0]), scalar(e, in->a[1])); return;
     default: return;
     }
@@ -279,21 +260,21 @@ static void host_block(Emit *e, int i) {
 static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
     const Cell *q = &e->k->cell[c];
     if (cell_is_array(e, q))
-        return text_of(e, "c%d[(%s + %d) %% %d * %d + %d%s]", c, s->chunk, f, q->acc, e->R, r, beyond(e, 1));
+        return emit_text(e, "c%d[(%s + %d) %% %d * %d + %d%s]", c, s->chunk, f, q->acc, e->R, r, beyond(e, 1));
     return cell(e, c, (int)((s->mod + f) % q->acc), r);
 }
 
 /* cell = op(cell, x), kept where not active */
 static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, int n) {
     const char *sum = apply(e, op, true, ty, cell, x, NULL);
-    if (n < e->L) sum = text_of(e, "sel_v%s(pre_vbool(%d), %s, %s)", ty_text(ty), n, sum, cell);
+    if (n < e->L) sum = emit_text(e, "sel_v%s(pre_vbool(%d), %s, %s)", ty_text(ty), n, sum, cell);
     line(e, "%s = %s;", cell, sum);
 }
 
 static void fold_arg(Emit *e, const Ins *in, const char *x, const char *index, int r, int n) {
     const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r), *t = ty_text(in->ty);
-    const char *m = text_of(e, "better_%s_v%s(%s, %s, %s, %s)", join_name(in->op), t, x, index, best, where);
-    if (n < e->L) m = text_of(e, "%s & %s", m, only(e, n));
+    const char *m = emit_text(e, "better_%s_v%s(%s, %s, %s, %s)", join_name(in->op), t, x, index, best, where);
+    if (n < e->L) m = emit_text(e, "%s & %s", m, only(e, n));
     line(e, "{");
     line(e, "    vbool m = %s;", m);
     line(e, "    %s = sel_v%s(m, %s, %s);", best, t, x, best);
@@ -306,22 +287,22 @@ static void prefetch(Emit *e, const Step *s);
 static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
     const Ins *in = at(e, i);
     const Plan *p = &e->k->plan;
-    const char *name = text_of(e, "v%d_%d_%d_%d", i, f, v, r), *x;
+    const char *name = emit_text(e, "v%d_%d_%d_%d", i, f, v, r), *x;
     const char *t = in->param >= 0 ? ty_text(tensor_type(e, in->param)) : "";
     switch (in->k) {
     case K_OP: declare(e, i, name, true, value(e, in, true, f, v, r)); return;
     case K_ELEM:
         declare(e, i, name, true,
-                text_of(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(in->ty), s->chunk,
-                        (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v,
-                        beyond(e, e->L * p->V), p->V));
+                emit_text(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(in->ty), s->chunk,
+                          (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v,
+                          beyond(e, e->L * p->V), p->V));
         return;
     case K_LOADP: {
         Spot q = spot(e, in, s, f, v, r);
         if (q.step)
-            x = text_of(e, "ldg_%s(%s, %s, %d)", t, q.at, q.step, n);
+            x = emit_text(e, "ldg_%s(%s, %s, %d)", t, q.at, q.step, n);
         else
-            x = n == e->L ? text_of(e, "ld_%s(%s)", t, q.at) : text_of(e, "ldn_%s(%s, %d)", t, q.at, n);
+            x = n == e->L ? emit_text(e, "ld_%s(%s)", t, q.at) : emit_text(e, "ldn_%s(%s, %d)", t, q.at, n);
         declare(e, i, name, true, x);
         return;
     }
@@ -337,11 +318,11 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
         return;
     }
     case K_LOAD1: {
-        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : text_of(e, "pre_vbool(%d)", n);
-        if (in->a[1] >= 0 && n < e->L) mask = text_of(e, "%s & %s", mask, only(e, n));
-        const char *fill = in->a[2] >= 0 ? reg(e, in->a[2], f, v, r) : text_of(e, "bc_v%s(0)", ty_text(in->ty));
+        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : emit_text(e, "pre_vbool(%d)", n);
+        if (in->a[1] >= 0 && n < e->L) mask = emit_text(e, "%s & %s", mask, only(e, n));
+        const char *fill = in->a[2] >= 0 ? reg(e, in->a[2], f, v, r) : emit_text(e, "bc_v%s(0)", ty_text(in->ty));
         declare(e, i, name, true,
-                text_of(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, v, r), mask, fill));
+                emit_text(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, v, r), mask, fill));
         return;
     }
     case K_STORE1:
@@ -349,7 +330,8 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
              stored(e, in, reg(e, in->a[2], f, v, r), true), n);
         return;
     case K_GET:
-        declare(e, i, name, true, text_of(e, "ld_%s(%s)", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r)));
+        declare(e, i, name, true,
+                emit_text(e, "ld_%s(%s)", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r)));
         return;
     case K_PUT:
         line(e, "st_%s(%s, %s);", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r),
@@ -357,10 +339,10 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
         return;
     case K_FOLD: fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
     case K_FOLD2: fold_arg(e, in, reg(e, in->a[0], f, v, r), reg(e, in->a[1], f, v, r), r, n); return;
-    case K_PACKFOLD: fold_into(e, text_of(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
+    case K_PACKFOLD: fold_into(e, emit_text(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
     case K_ACTIVE:
         line(e, "v%d_%d = v%d_%d + %s;", i, r, i, r,
-             n == e->L ? "bc_vf32(1)" : text_of(e, "sel_vf32(pre_vbool(%d), bc_vf32(1), bc_vf32(0))", n));
+             n == e->L ? "bc_vf32(1)" : emit_text(e, "sel_vf32(pre_vbool(%d), bc_vf32(1), bc_vf32(0))", n));
         return;
     default: return;
     }
@@ -378,8 +360,8 @@ static void host_step(Emit *e, int i, const Step *s) {
         return;
     }
     for (int r = 0; pack && r < e->copies; r++)
-        declare(e, i, text_of(e, "v%d_%d", i, r), true,
-                text_of(e, "bc_v%s(%s)", ty_text(in->ty), in->k == K_ACTIVE ? "0" : literal(e, in->ty, in->c)));
+        declare(e, i, emit_text(e, "v%d_%d", i, r), true,
+                emit_text(e, "bc_v%s(%s)", ty_text(in->ty), in->k == K_ACTIVE ? "0" : literal(e, in->ty, in->c)));
     for (int f = 0; f < e->k->plan.flight; f++)
         for (int v = 0; v < e->k->plan.V; v++)
             for (int r = 0; r < e->copies; r++) {

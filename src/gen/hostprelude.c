@@ -422,18 +422,6 @@ static void f_odd(Pre *p, Buf *b, const Name *n) {
     }
 }
 
-static void int_range(Ty t, const char **lo, const char **hi) {
-    static const char *const r[TY_COUNT][2] = {[TY_I8] = {"-128", "127"},
-                                               [TY_I16] = {"-32768", "32767"},
-                                               [TY_I32] = {"(-2147483647 - 1)", "2147483647"},
-                                               [TY_I64] = {"(-9223372036854775807ll - 1)", "9223372036854775807ll"},
-                                               [TY_U8] = {"0", "255"},
-                                               [TY_U16] = {"0", "65535"},
-                                               [TY_U32] = {"0u", "4294967295u"},
-                                               [TY_U64] = {"0ull", "18446744073709551615ull"}};
-    *lo = r[t][0], *hi = r[t][1];
-}
-
 static void f_cast(Pre *p, Buf *b, const Name *n) {
     Ty to;
     if (!ty_find(n->to, strlen(n->to), &to)) return;
@@ -461,7 +449,7 @@ static void f_cast(Pre *p, Buf *b, const Name *n) {
     }
     buf_fmt(b, "static inline %s %s(%s x) { ", ct(r), n->all, ct(n->ty));
     const char *lo, *hi;
-    int_range(to, &lo, &hi);
+    emit_int_range(to, &lo, &hi);
     if (to == TY_BOOL)
         buf_fmt(b, "return x != 0; }\n");
     else if (to == TY_F32 || to == TY_F64)
@@ -528,7 +516,7 @@ static void f_dn(Pre *p, Buf *b, const Name *n) {
         buf_fmt(b, "w%s r; for (int i = 0; i < %d; i++) r[i] = nar_%s(x[i]); return r; }\n", s, p->L, s);
     else { /* integers saturate */
         const char *lo, *hi;
-        int_range(n->ty, &lo, &hi);
+        emit_int_range(n->ty, &lo, &hi);
         buf_fmt(b, "return __builtin_convertvector(min_vi32(max_vi32(x, bc_vi32(%s)), bc_vi32(%s)), w%s); }\n", lo, hi,
                 s);
     }
