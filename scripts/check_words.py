@@ -28,6 +28,8 @@ def files(root):
     for folder, dirs, names in os.walk(root):
         dirs[:] = sorted(d for d in dirs if not SKIP_DIRS.match(d) and not (folder == str(root) and d == "corpus"))
         for name in sorted(names):
+            if name == ".git":  # of a second worktree, where it is a file
+                continue
             path = pathlib.Path(folder) / name
             if path.is_file() and not path.is_symlink():
                 yield path
