@@ -1,84 +1,14 @@
-/* The functions that CUDA units call, made when a unit's text names them. A name is family_type, or for accesses
- * family, bytes, x, bytes of an element, _policy: max_f32, cast_f32_bf16, ldn16x2_keep. No headers: what the compiler
- * knows by itself and inline PTX (ISA 8.x, sm_80 and later). Loads and stores are volatile PTX, so that no compiler
- * merges two that the plan keeps apart. */
-#include "emit.h"
+/* The functions that CUDA units call and that are its own: what the compiler knows by itself and inline PTX (ISA 8.x,
+ * sm_80 and later), no headers. A name of an access is family, bytes, x, bytes of an element, _policy: ldn16x2_keep.
+ * Loads and stores are volatile PTX, so that no compiler merges two that the plan keeps apart. */
+#include "gpugen.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct Pre {
-    Arena *a;
-    Buf *out;
-    const char **seen;
-    int nseen, cap;
-} Pre;
-
-typedef struct Name {
-    const char *all, *family, *to; /* to: second type of a cast */
-    Ty ty;
-} Name;
-
-static const char *ct(Ty t) {
-    return t == TY_BOOL ? "b1" : ty_text(t);
-}
-
-static bool is_f(Ty t) {
-    return ty_is_float(t);
-}
-
-#define FN "static __device__ __forceinline__ "
-
-static void unary(Buf *b, const Name *n, const char *expr) {
-    buf_fmt(b, FN "%s %s(%s x) { return %s; }\n", ct(n->ty), n->all, ct(n->ty), expr);
-}
-static void binary(Buf *b, const Name *n, const char *expr) {
-    const char *t = ct(n->ty);
-    buf_fmt(b, FN "%s %s(%s x, %s y) { return %s; }\n", t, n->all, t, t, expr);
-}
-
-/* Signed integers wrap, which C++ leaves open: unsigned ones do it. */
-static const char *wrapping(Pre *p, Ty t, const char *sign) {
-    if (!ty_is_signed(t) || !ty_is_int(t)) return arena_printf(p->a, "x %s y", sign);
-    const char *u = ty_bytes(t) == 8 ? "u64" : "u32";
-    return arena_printf(p->a, "(%s)((%s)x %s (%s)y)", ty_text(t), u, sign, u);
-}
+#define FN "FN "
 
 /* ---- arithmetic ---- */
-
-static void f_add(Pre *p, Buf *b, const Name *n) {
-    binary(b, n, wrapping(p, n->ty, str_eq(n->family, "add") ? "+" : str_eq(n->family, "sub") ? "-" : "*"));
-}
-
-static void f_div(Pre *p, Buf *b, const Name *n) {
-    bool mod = str_eq(n->family, "mod");
-    (void)p;
-    if (is_f(n->ty))
-        binary(b, n, "x / y");
-    else if (ty_is_signed(n->ty))
-        binary(b, n,
-               mod                    ? "y == 0 || y == -1 ? 0 : x % y"
-               : ty_bytes(n->ty) == 8 ? "y == 0 ? 0 : y == -1 ? (i64)(0 - (u64)x) : x / y"
-                                      : "y == 0 ? 0 : y == -1 ? (i32)(0 - (u32)x) : x / y");
-    else
-        binary(b, n, mod ? "y ? x % y : 0" : "y ? x / y : 0");
-}
-
-static void f_neg(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    unary(b, n, is_f(n->ty) ? "-x" : ty_bytes(n->ty) == 8 ? "(i64)(0 - (u64)x)" : "(i32)(0 - (u32)x)");
-}
-
-static void f_abs(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    unary(b, n,
-          n->ty == TY_F32        ? "fabsf(x)"
-          : n->ty == TY_F64      ? "fabs(x)"
-          : !ty_is_signed(n->ty) ? "x"
-          : ty_bytes(n->ty) == 8 ? "x < 0 ? (i64)(0 - (u64)x) : x"
-                                 : "x < 0 ? (i32)(0 - (u32)x) : x");
-}
 
 /* NaN if either is, +0 above -0: of f32 one instruction (PTX ISA, max: "+0.0 > -0.0"; .NaN from sm_80 on) */
 static void f_minmax(Pre *p, Buf *b, const Name *n) {
@@ -94,32 +24,14 @@ static void f_minmax(Pre *p, Buf *b, const Name *n) {
                    "? y : x) : x %c y ? x : y; }\n",
                 n->all, max ? "x" : "y", max ? '>' : '<');
     else
-        binary(b, n, arena_printf(p->a, "x %c y ? x : y", max ? '>' : '<'));
-}
-
-static void f_round(Pre *p, Buf *b, const Name *n) {
-    bool down = str_eq(n->family, "floor");
-    unary(b, n,
-          !is_f(n->ty) ? "x" : arena_printf(p->a, "%s%s(x)", down ? "floor" : "rint", n->ty == TY_F32 ? "f" : ""));
-}
-
-static void f_fma(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    const char *t = ct(n->ty);
-    buf_fmt(b, FN "%s %s(%s x, %s y, %s z) { return fma%s(x, y, z); }\n", t, n->all, t, t, t,
-            n->ty == TY_F32 ? "f" : "");
-}
-
-static void f_clamp(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    binary(b, n, str_eq(n->family, "atmost") ? "x > y ? y : x" : "x < y ? y : x");
+        gpu_binary(b, n, arena_printf(p->a, "x %c y ? x : y", max ? '>' : '<'));
 }
 
 /* x 2^y, rounded once. Every power from 2^-149 to 2^127 is an f32, and what is above is reached without rounding. */
 static void f_ldexp(Pre *p, Buf *b, const Name *n) {
     (void)p;
     if (n->ty == TY_F64) {
-        binary(b, n, "x * exp2(y)");
+        gpu_binary(b, n, "x * exp2(y)");
         return;
     }
     buf_fmt(b,
@@ -134,100 +46,25 @@ static void f_ldexp(Pre *p, Buf *b, const Name *n) {
 static void f_libm(Pre *p, Buf *b, const Name *n) {
     const char *f = n->ty == TY_F32 ? "f" : "";
     if (str_eq(n->family, "pow"))
-        binary(b, n, arena_printf(p->a, "pow%s(x, y)", f));
+        gpu_binary(b, n, arena_printf(p->a, "pow%s(x, y)", f));
     else if (str_eq(n->family, "sigmoid"))
-        unary(b, n, arena_printf(p->a, "1 / (1 + exp%s(-x))", f));
+        gpu_unary(b, n, arena_printf(p->a, "1 / (1 + exp%s(-x))", f));
     else
-        unary(b, n, arena_printf(p->a, "%s%s(x)", n->family, f));
-}
-
-/* ---- comparison, choice, bits ---- */
-
-static void f_cmp(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    static const char *const op[][2] = {{"lt", "<"},  {"le", "<="}, {"gt", ">"},
-                                        {"ge", ">="}, {"eq", "=="}, {"ne", "!="}};
-    int k = 0;
-    while (!str_eq(op[k][0], n->family)) k++;
-    buf_fmt(b, FN "b1 %s(%s x, %s y) { return x %s y; }\n", n->all, ct(n->ty), ct(n->ty), op[k][1]);
-}
-
-static void f_not(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    unary(b, n, "!x");
-}
-
-static void f_sel(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "%s %s(b1 c, %s x, %s y) { return c ? x : y; }\n", ct(n->ty), n->all, ct(n->ty), ct(n->ty));
-}
-
-static void f_shift(Pre *p, Buf *b, const Name *n) {
-    bool left = str_eq(n->family, "shl");
-    int mask = ty_bytes(n->ty) * 8 - 1;
-    binary(b, n,
-           left ? arena_printf(p->a, "(%s)((%s)x << (y & %d))", ct(n->ty), ty_bytes(n->ty) == 8 ? "u64" : "u32", mask)
-                : arena_printf(p->a, "x >> (y & %d)", mask));
-}
-
-static void f_bits(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    const char *how = n->ty == TY_F32   ? "f32 %s(i32 x) { return __int_as_float(x); }\n"
-                      : n->ty == TY_F64 ? "f64 %s(i64 x) { return __longlong_as_double(x); }\n"
-                      : n->ty == TY_I64 ? "i64 %s(f64 x) { return __double_as_longlong(x); }\n"
-                                        : "i32 %s(f32 x) { return __float_as_int(x); }\n";
-    buf_str(b, FN);
-    buf_fmt(b, how, n->all);
-}
-
-/* beats_op_T(x, i, y, j): does element i with value x win over j with y? NaN beats all, the lower index wins a tie,
- * j < 0 is none yet. */
-static void f_beats(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    const char *t = ct(n->ty);
-    char c = str_eq(n->to, "max") ? '>' : '<';
-    buf_fmt(b, FN "b1 %s(%s x, i64 i, %s y, i64 j) {\n    if (i < 0 || j < 0) return i >= 0;\n", n->all, t, t);
-    if (is_f(n->ty)) buf_str(b, "    if (x != x || y != y) return x != x && (y == y || i < j);\n");
-    buf_fmt(b, "    return x %c y || (x == y && i < j);\n}\n", c);
+        gpu_unary(b, n, arena_printf(p->a, "%s%s(x)", n->family, f));
 }
 
 /* ---- lanes ---- */
 
-static void f_meet(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    const char *t = ct(n->ty), *s = ty_text(n->ty);
-    buf_fmt(b,
-            FN "void %s(%s &x, i64 &i, i32 h, u32 who) {\n    const %s y = shx_%s(x, h, who);\n    const i64 j = "
-               "shx_i64(i, h, who);\n"
-               "    if (beats_%s_%s(y, j, x, i)) x = y, i = j;\n}\n",
-            n->all, t, t, s, n->to, s);
-}
-
 static void f_shx(Pre *p, Buf *b, const Name *n) {
     (void)p;
-    buf_fmt(b, FN "%s %s(%s x, i32 h, u32 who) { return %s__shfl_xor_sync(who, %sx, h); }\n", ct(n->ty), n->all,
-            ct(n->ty), n->ty == TY_BOOL ? "0 != " : "", n->ty == TY_BOOL ? "(i32)" : "");
-}
-
-static void f_xput(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "u64 %s(%s x) { return %s; }\n", n->all, ct(n->ty),
-            n->ty == TY_F32   ? "__float_as_uint(x)"
-            : n->ty == TY_F64 ? "(u64)__double_as_longlong(x)"
-                              : "(u64)x");
-}
-
-static void f_xget(Pre *p, Buf *b, const Name *n) {
-    buf_fmt(b, FN "%s %s(u64 x) { return %s; }\n", ct(n->ty), n->all,
-            n->ty == TY_F32   ? "__uint_as_float((u32)x)"
-            : n->ty == TY_F64 ? "__longlong_as_double((i64)x)"
-                              : arena_printf(p->a, "(%s)x", ct(n->ty)));
+    buf_fmt(b, FN "%s %s(%s x, i32 h, u32 who) { return %s__shfl_xor_sync(who, %sx, h); }\n", gpu_type(n->ty), n->all,
+            gpu_type(n->ty), n->ty == TY_BOOL ? "0 != " : "", n->ty == TY_BOOL ? "(i32)" : "");
 }
 
 /* ---- storage: up_T from the bits of T to its compute type, dn_T back, pk_T two at once ---- */
 
 static void f_up(Pre *p, Buf *b, const Name *n) {
-    const char *from = ty_bytes(n->ty) == 8 ? "u64" : "u32", *to = ct(ty_compute(n->ty));
+    const char *from = ty_bytes(n->ty) == 8 ? "u64" : "u32", *to = gpu_type(ty_compute(n->ty));
     buf_fmt(b, FN "%s %s(%s x) { ", to, n->all, from);
     switch (n->ty) {
     case TY_BOOL: buf_str(b, "return x != 0; }\n"); return;
@@ -248,7 +85,7 @@ static void f_up(Pre *p, Buf *b, const Name *n) {
 }
 
 static void f_dn(Pre *p, Buf *b, const Name *n) {
-    const char *to = ty_bytes(n->ty) == 8 ? "u64" : "u32", *from = ct(ty_compute(n->ty)), *t = ty_text(n->ty);
+    const char *to = ty_bytes(n->ty) == 8 ? "u64" : "u32", *from = gpu_type(ty_compute(n->ty)), *t = ty_text(n->ty);
     (void)p;
     buf_fmt(b, FN "%s %s(%s x) { ", to, n->all, from);
     switch (n->ty) {
@@ -282,95 +119,6 @@ static void f_pk(Pre *p, Buf *b, const Name *n) {
                    "%%0, %%1, %%2;\" : \"=h\"(r) : "
                    "\"f\"(y), \"f\"(x));\n    return r;\n#else\n    return nar_%s(x) | nar_%s(y) << 8;\n#endif\n}\n",
                 n->all, n->ty == TY_F8E4M3 ? "e4m3x2" : "e5m2x2", t, t);
-}
-
-/* f8 in integer arithmetic, for devices without the instructions. As num_to_f8 and num_from_f8. */
-static void f_nar(Pre *p, Buf *b, const Name *n) {
-    bool e4 = n->ty == TY_F8E4M3;
-    int e = e4 ? 4 : 5, m = e4 ? 3 : 2, emin = 2 - (1 << (e - 1));
-    unsigned max = e4 ? 0x7E : 0x7B, nan = e4 ? 0x7F : 0x7E;
-    (void)p;
-    buf_fmt(b, FN "u32 %s(f32 x) {\n    const u32 u = __float_as_uint(x), a = u & 0x7fffffffu, sign = u >> 31 << %d;\n",
-            n->all, e + m);
-    buf_fmt(b, "    const i32 ex = a >> 23 ? (i32)(a >> 23) - 127 : -126;\n    const u32 mant = (a & 0x7fffffu) | (a "
-               ">> 23 ? 0x800000u : 0u);\n");
-    buf_fmt(b, "    i32 shift = %d + (ex < %d ? %d - ex : 0);\n    shift = shift > 25 ? 25 : shift;\n", 23 - m, emin,
-            emin);
-    buf_str(b, "    u32 kept = mant >> shift;\n    const u32 rest = mant & ((1u << shift) - 1), half = 1u << (shift - "
-               "1);\n    kept += rest > half || "
-               "(rest == half && (kept & 1));\n");
-    buf_fmt(b,
-            "    u32 code = kept + (ex > %d ? (u32)(ex - %d) << %d : 0u);\n    code = code > %uu ? %uu : code;\n    "
-            "return sign | (a > "
-            "0x7f800000u ? %uu : code);\n}\n",
-            emin, emin, m, max, max, nan);
-}
-
-static void f_wid(Pre *p, Buf *b, const Name *n) {
-    bool e4 = n->ty == TY_F8E4M3;
-    int e = e4 ? 4 : 5, m = e4 ? 3 : 2, bias = (1 << (e - 1)) - 1;
-    (void)p;
-    buf_fmt(b,
-            FN
-            "f32 %s(u32 h) {\n    const u32 s = h >> %d << 31, code = h & %du, field = code >> %d, man = code & %du;\n",
-            n->all, e + m, (1 << (e + m)) - 1, m, (1 << m) - 1);
-    buf_fmt(b, "    if (%s) return __uint_as_float(s | %s);\n", e4 ? "code == 127" : "field == 31",
-            e4 ? "0x7fc00000u" : "(man ? 0x7fc00000u : 0x7f800000u)");
-    buf_fmt(b, "    if (field) return __uint_as_float(s | (field + %d) << 23 | man << %d);\n", 127 - bias, 23 - m);
-    buf_fmt(b, "    return __uint_as_float(s | __float_as_uint((f32)man * %af));\n}\n",
-            __builtin_ldexp(1, 1 - bias - m));
-}
-
-/* odd_T: to f32, rounded to odd, so that a second rounding to a short format is the only one that counts */
-static void f_odd(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "f32 %s(%s x) {\n", n->all, ct(n->ty));
-    if (n->ty == TY_F32)
-        buf_str(b, "    return x;\n}\n");
-    else if (n->ty == TY_BOOL)
-        buf_str(b, "    return x ? 1.0f : 0.0f;\n}\n");
-    else if (n->ty == TY_F64)
-        buf_str(b, "    const f32 f = (f32)x;\n    if ((f64)f == x || x != x) return f;\n    return "
-                   "__uint_as_float((__float_as_uint(f) - "
-                   "(fabs((f64)f) > fabs(x) ? 1u : 0u)) | 1u);\n}\n");
-    else if (ty_bytes(n->ty) < 8)
-        buf_str(b, "    return odd_f64((f64)x);\n}\n");
-    else {
-        bool s = ty_is_signed(n->ty);
-        buf_fmt(b, "    u64 u = %s;\n    f64 d = (f64)u;\n", s ? "x < 0 ? 0 - (u64)x : (u64)x" : "x");
-        buf_fmt(b,
-                "    if (!(d < 0x1p64 && (u64)d == u)) {\n        const u64 above = d >= 0x1p64 || (u64)d > u;\n"
-                "        d = __longlong_as_double((i64)(((u64)__double_as_longlong(d) - above) | 1));\n    }\n    "
-                "return odd_f64(%s);\n}\n",
-                s ? "x < 0 ? -d : d" : "d");
-    }
-}
-
-static void f_cast(Pre *p, Buf *b, const Name *n) {
-    Ty to, from = n->ty;
-    if (!ty_find(n->to, strlen(n->to), &to)) return;
-    Ty r = ty_compute(to);
-    const char *lo, *hi;
-    (void)p;
-    emit_int_range(to, &lo, &hi);
-    buf_fmt(b, FN "%s %s(%s x) { ", ct(r), n->all, ct(from));
-    if (to == TY_BOOL)
-        buf_str(b, "return x != 0; }\n");
-    else if (to == TY_F32 || to == TY_F64)
-        buf_fmt(b, "return (%s)x; }\n", ct(to));
-    else if (is_f(to))
-        buf_fmt(b, "return up_%s(dn_%s(odd_%s(x))); }\n", n->to, n->to, ty_text(from));
-    else if (is_f(from))
-        buf_fmt(b, "x = rint%s(x); return x != x ? 0 : x <= (%s)%s ? %s : x >= (%s)%s ? %s : (%s)x; }\n",
-                from == TY_F32 ? "f" : "", ct(from), lo, lo, ct(from), hi, hi, ct(r));
-    else if (from == TY_BOOL)
-        buf_str(b, "return x; }\n");
-    else if (ty_is_signed(from) && !ty_is_signed(to))
-        buf_fmt(b, "return x < 0 ? 0 : (u64)x > %s ? %s : (%s)x; }\n", hi, hi, ct(r));
-    else if (ty_is_signed(from))
-        buf_fmt(b, "return (i64)x < %s ? %s : (i64)x > %s ? %s : (%s)x; }\n", lo, lo, hi, hi, ct(r));
-    else
-        buf_fmt(b, "return (u64)x > (u64)%s ? %s : (%s)x; }\n", hi, hi, ct(r));
 }
 
 /* ---- accesses ---- */
@@ -533,84 +281,29 @@ static void f_shared(Buf *b, bool load, int bytes) {
 
 /* ---- the table ---- */
 
-typedef struct Family {
-    const char *name;
-    void (*make)(Pre *, Buf *, const Name *);
-    bool pair; /* name_op_type */
-} Family;
-static const Family families[] = {
-    {"add", f_add, 0},      {"sub", f_add, 0},      {"mul", f_add, 0},       {"div", f_div, 0},
-    {"mod", f_div, 0},      {"neg", f_neg, 0},      {"abs", f_abs, 0},       {"min", f_minmax, 0},
-    {"max", f_minmax, 0},   {"floor", f_round, 0},  {"round", f_round, 0},   {"sqrt", f_libm, 0},
-    {"fma", f_fma, 0},      {"rsqrt", f_libm, 0},   {"exp", f_libm, 0},      {"exp2", f_libm, 0},
-    {"log", f_libm, 0},     {"log2", f_libm, 0},    {"tanh", f_libm, 0},     {"erf", f_libm, 0},
-    {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},     {"lt", f_cmp, 0},        {"le", f_cmp, 0},
-    {"gt", f_cmp, 0},       {"ge", f_cmp, 0},       {"eq", f_cmp, 0},        {"ne", f_cmp, 0},
-    {"not", f_not, 0},      {"sel", f_sel, 0},      {"shl", f_shift, 0},     {"shr", f_shift, 0},
-    {"bits", f_bits, 0},    {"cast", f_cast, 0},    {"odd", f_odd, 0},       {"up", f_up, 0},
-    {"dn", f_dn, 0},        {"pk", f_pk, 0},        {"nar", f_nar, 0},       {"wid", f_wid, 0},
-    {"shx", f_shx, 0},      {"xput", f_xput, 0},    {"xget", f_xget, 0},     {"beats", f_beats, 1},
-    {"meet", f_meet, 1},    {"atmost", f_clamp, 0}, {"atleast", f_clamp, 0}, {"ldexp", f_ldexp, 0},
+static const Family own[] = {
+    {"min", f_minmax, 0},   {"max", f_minmax, 0}, {"sqrt", f_libm, 0},   {"rsqrt", f_libm, 0}, {"exp", f_libm, 0},
+    {"exp2", f_libm, 0},    {"log", f_libm, 0},   {"log2", f_libm, 0},   {"tanh", f_libm, 0},  {"erf", f_libm, 0},
+    {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},   {"ldexp", f_ldexp, 0}, {"shx", f_shx, 0},    {"up", f_up, 0},
+    {"dn", f_dn, 0},        {"pk", f_pk, 0},
 };
 
-static void make(Pre *p, const char *word, Buf *b) {
+static bool access_named(Buf *b, const char *word) {
     Access x;
     int put = 0, n = 0;
     /* NOLINTBEGIN(cert-err34-c): as above */
     if (sscanf(word, "put%d%n", &put, &n) == 1 && !word[n]) {
         f_put(b, put);
-        return;
+        return true;
     }
     if ((sscanf(word, "lds%d%n", &put, &n) == 1 || sscanf(word, "sts%d%n", &put, &n) == 1) && !word[n]) {
         f_shared(b, word[0] == 'l', put);
-        return;
+        return true;
     }
     /* NOLINTEND(cert-err34-c) */
-    if (access_read(word, &x)) {
-        access_make(b, word, &x);
-        return;
-    }
-    const char *cut = strchr(word, '_');
-    for (int i = 0; cut && i < COUNT(families); i++) {
-        const Family *f = &families[i];
-        if (strlen(f->name) != (size_t)(cut - word) || strncmp(f->name, word, strlen(f->name)) != 0) continue;
-        char *rest = arena_printf(p->a, "%s", cut + 1), *second = strchr(rest, '_');
-        Name name = {.all = word, .family = f->name};
-        if (second) *second++ = 0;
-        const char *type = f->pair ? second : rest;
-        if (!type || !ty_find(type, strlen(type), &name.ty)) continue;
-        name.to = f->pair ? rest : second;
-        f->make(p, b, &name);
-        return;
-    }
-}
-
-static void need_all(Pre *p, const char *text);
-
-static void need(Pre *p, const char *word) {
-    for (int i = 0; i < p->nseen; i++)
-        if (str_eq(p->seen[i], word)) return;
-    Buf b = buf_new(p->a);
-    make(p, word, &b);
-    GROW(p->a, p->seen, p->nseen, p->cap);
-    p->seen[p->nseen++] = word;
-    if (!b.n) return;
-    need_all(p, b.s);
-    buf_put(p->out, b.s, b.n);
-}
-
-static void need_all(Pre *p, const char *text) {
-    for (const char *c = text; *c;) {
-        if (!isalpha((unsigned char)*c) && *c != '_') {
-            c++;
-            continue;
-        }
-        const char *end = c;
-        while (isalnum((unsigned char)*end) || *end == '_') end++;
-        size_t n = (size_t)(end - c);
-        if (*end == '(' && n < 40) need(p, arena_str(p->a, c, n));
-        c = end;
-    }
+    if (!access_read(word, &x)) return false;
+    access_make(b, word, &x);
+    return true;
 }
 
 void cuda_prelude(Emit *e, const char *body, Buf *out) {
@@ -619,6 +312,10 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
                  "unsigned int u32; typedef unsigned long long u64;\n"
                  "union slot { void *p; i64 i; f64 d; }; struct __align__(16) v4 { u32 x, y, z, w; };\n"
+                 "#define FN static __device__ __forceinline__\n#define REF(t) t &\n"
+                 "#define F32_OF(x) __uint_as_float(x)\n#define U32_OF(x) __float_as_uint(x)\n"
+                 "#define I32_OF(x) __float_as_int(x)\n#define F64_OF(x) __longlong_as_double(x)\n"
+                 "#define I64_OF(x) __double_as_longlong(x)\n"
                  "#define NAN_F32 __int_as_float(0x7fc00000)\n#define INF_F32 __int_as_float(0x7f800000)\n"
                  "#define NAN_F64 __longlong_as_double(0x7ff8000000000000ll)\n#define INF_F64 "
                  "__longlong_as_double(0x7ff0000000000000ll)\n");
@@ -632,6 +329,6 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                         "\"=l\"(p)); return p; }\n" FN
                         "u64 policy_cold() { u64 p; asm(\"createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\" : "
                         "\"=l\"(p)); return p; }\n");
-    Pre p = {.a = e->cx->a, .out = out};
-    need_all(&p, body);
+    Pre p = {.a = e->cx->a, .out = out, .who = e->words->who, .own = own, .nown = COUNT(own), .access = access_named};
+    gpu_prelude(&p, body);
 }

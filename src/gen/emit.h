@@ -14,6 +14,7 @@ typedef struct Step {
 } Step;
 
 typedef struct Emit Emit;
+typedef struct GpuWords GpuWords;
 /* A dialect: how the parts of a kernel are spelt. */
 typedef struct Speak {
     void (*head)(Emit *e); /* up to where the row's instructions stand */
@@ -41,7 +42,8 @@ struct Emit {
     bool grouped; /* the step's text is one group of registers, looped over by g */
     int copies;   /* registers the text of a step spells: R, or those of a group */
     int L, R;     /* elements of a register, registers of a row's lanes */
-    /* the CUDA dialect's own */
+    /* of the dialects of GPUs */
+    const GpuWords *words;
     bool *done;                                    /* instructions emitted before their turn */
     bool *early;                                   /* loads whose words were loaded before their sweep */
     int slots;                                     /* values in the largest exchange between warps */

@@ -1,6 +1,7 @@
-/* Where CUDA units touch memory: packs as accesses of up to 16 bytes, with the cache policy of the plan, and stripes in
- * registers or on-chip memory. Values pass through as 32-bit words, so that what is only kept is never converted. */
-#include "cudagen.h"
+/* Where units for GPUs touch memory: packs as accesses of up to 16 bytes, with the cache policy of the plan, and
+ * stripes in registers or on-chip memory. Values pass through as 32-bit words, so that what is only kept is never
+ * converted. */
+#include "gpugen.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -79,7 +80,7 @@ static const char *pack_word(Emit *e, const Pack *k, const char *const *x, int i
 
 /* ---- memory ---- */
 
-bool cuda_is_weight(const Emit *e, int param) { /* all rows read it */
+bool gpu_is_weight(const Emit *e, int param) { /* all rows read it */
     const Param *p = &e->k->prog->param[param];
     for (int d = 0; d < p->rank; d++)
         if (e->k->prog->row_axes >> p->axis[d] & 1) return false;
@@ -100,10 +101,10 @@ static bool is_last_read(const Emit *e, int param) {
 }
 
 static const char *load_policy(Emit *e, int i) {
-    const Ins *in = cuda_at(e, i);
+    const Ins *in = gpu_at(e, i);
     bool input = e->k->prog->param[in->param].dir == DIR_IN;
-    if (in->policy == LOAD_KEEP) return cuda_is_weight(e, in->param) || !is_last_read(e, in->param) ? "keep" : "last";
-    if (in->policy == LOAD_PLAIN || cuda_is_weight(e, in->param)) return "plain";
+    if (in->policy == LOAD_KEEP) return gpu_is_weight(e, in->param) || !is_last_read(e, in->param) ? "keep" : "last";
+    if (in->policy == LOAD_PLAIN || gpu_is_weight(e, in->param)) return "plain";
     return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
 }
 
@@ -111,15 +112,15 @@ static const char *load_policy(Emit *e, int i) {
 static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
     const Plan *p = &e->k->plan;
     int64_t chunk = (int64_t)p->W * p->V;
-    const char *base = cuda_val(e, in->a[0], 0, 0), *first = emit_text(e, "p%d + %s", in->param, base);
+    const char *base = gpu_val(e, in->a[0], 0, 0), *first = emit_text(e, "p%d + %s", in->param, base);
     const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
     if (in->a[1] < 0) return emit_text(e, "%s + lane * %d + %s", first, p->V, elem);
-    return emit_text(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, cuda_val(e, in->a[1], 0, 0));
+    return emit_text(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, gpu_val(e, in->a[1], 0, 0));
 }
 
 /* Words `w`0, `w`1 ... of a pack, declared and loaded. */
-void cuda_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
-    const Ins *in = cuda_at(e, i);
+void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
+    const Ins *in = gpu_at(e, i);
     Pack k = pack_of(e, in);
     int pieces = e->k->plan.V / k.each;
     const char *how = load_policy(e, i);
@@ -128,17 +129,17 @@ void cuda_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
     for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
     line(e, "u32 %s;", names.s);
     for (int j = 0; j < pieces; j++) {
-        const char *if_active = cuda_active(e, s, f, j * k.each);
+        const char *if_active = gpu_active(e, s, f, j * k.each);
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
         const char *rest = emit_text(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
         /* a piece that the end cuts: its elements one by one */
-        int64_t left = cuda_left(e, s, f);
+        int64_t left = gpu_left(e, s, f);
         if (left >= 0 && left % k.each) {
             for (int v = j * k.each; v < (j + 1) * k.each; v++) {
                 const char *to = emit_text(e, "%s%d", w, word_at(&k, v));
                 if (k.bytes == 8) to = emit_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
-                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", cuda_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
+                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", gpu_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
                      k.bytes, how, spot(e, in, s, f, v), hint);
             }
             continue;
@@ -154,33 +155,33 @@ static const char *words_of(Emit *e, int i, const Step *s, int f) {
     return e->early[i] ? emit_text(e, "q%d_%" PRId64 "_", i, s->number + f) : emit_text(e, "w%d_%d_", i, f);
 }
 
-void cuda_load_pack(Emit *e, int i, const Step *s, int f) {
-    Pack k = pack_of(e, cuda_at(e, i));
+void gpu_load_pack(Emit *e, int i, const Step *s, int f) {
+    Pack k = pack_of(e, gpu_at(e, i));
     const char *w = words_of(e, i, s, f);
-    if (!e->early[i]) cuda_load_words(e, i, s, f, w);
-    for (int v = 0; v < e->k->plan.V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
+    if (!e->early[i]) gpu_load_words(e, i, s, f, w);
+    for (int v = 0; v < e->k->plan.V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
 }
 
 static const char *stored(Emit *e, const Ins *in, const char *x) {
-    Ty to = cuda_tensor(e, in->param);
-    return ty_compute(to) == in->ty ? x : cuda_cast(e, in->ty, to, x);
+    Ty to = gpu_tensor(e, in->param);
+    return ty_compute(to) == in->ty ? x : gpu_cast(e, in->ty, to, x);
 }
 
 static const char *store_policy(const Ins *in) {
     return in->policy == STORE_STREAM ? "stream" : "plain";
 }
 
-void cuda_store_pack(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = cuda_at(e, i);
+void gpu_store_pack(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = gpu_at(e, i);
     Pack k = pack_of(e, in);
     int V = e->k->plan.V;
     const char *x[16] = {NULL}, *how = store_policy(in);
-    for (int v = 0; v < V; v++) x[v] = stored(e, in, cuda_val(e, in->a[2], f, v));
-    int64_t left = cuda_left(e, s, f);
+    for (int v = 0; v < V; v++) x[v] = stored(e, in, gpu_val(e, in->a[2], f, v));
+    int64_t left = gpu_left(e, s, f);
     bool cut = left >= 0 && left % k.each;
     Pack one = pack_make(k.ty, 1), *q = cut ? &one : &k;
     for (int j = 0; j < V / q->each; j++) {
-        const char *ok = cuda_both(e, cuda_active(e, s, f, j * q->each), cuda_alive(e));
+        const char *ok = gpu_both(e, gpu_active(e, s, f, j * q->each), gpu_alive(e));
         Buf b = buf_new(e->cx->a);
         for (int w = 0; w < q->words; w++) buf_fmt(&b, ", %s", pack_word(e, q, x, j * q->words + w));
         const char *to = spot(e, in, s, f, j * q->each);
@@ -191,13 +192,13 @@ void cuda_store_pack(Emit *e, int i, const Step *s, int f) {
     }
 }
 
-const char *cuda_load_one(Emit *e, const Ins *in, const char *index) {
-    Ty ty = cuda_tensor(e, in->param);
+const char *gpu_load_one(Emit *e, const Ins *in, const char *index) {
+    Ty ty = gpu_tensor(e, in->param);
     return emit_text(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
 }
 
-void cuda_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
-    Pack k = pack_make(cuda_tensor(e, in->param), 1);
+void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {
+    Pack k = pack_make(gpu_tensor(e, in->param), 1);
     const char *one[4] = {stored(e, in, x)}; /* room for the most elements of a word */
     Buf b = buf_new(e->cx->a);
     for (int w = 0; w < k.words; w++) buf_fmt(&b, ", %s", pack_word(e, &k, one, w));
@@ -207,7 +208,7 @@ void cuda_store_one(Emit *e, const Ins *in, const char *ok, const char *index, c
 
 /* ---- stripes: registers, so every index is a constant. Types shorter than a word share words. ---- */
 
-bool cuda_shares_words(Ty t) {
+bool gpu_shares_words(Ty t) {
     return ty_bytes(t) < 4 && t != TY_BOOL;
 }
 
@@ -217,21 +218,21 @@ static Pack stripe_pack(const Emit *e, const Stripe *s) {
     return pack_make(s->ty, each);
 }
 
-int cuda_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
+int gpu_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
     Pack k = stripe_pack(e, s);
-    return cuda_shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
+    return gpu_shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
 }
 
-int64_t cuda_stripe_chunks(const Emit *e, const Stripe *s) {
+int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s) {
     return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)e->k->plan.W * e->k->plan.V);
 }
 
 static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
     const Stripe *st = &e->k->stripe[in->imm];
-    int words = cuda_stripe_words(e, st);
+    int words = gpu_stripe_words(e, st);
     const char *point =
         in->a[0] < 0 ? ""
-                     : emit_text(e, " + %s * %" PRId64, cuda_val(e, in->a[0], 0, 0), cuda_stripe_chunks(e, st) * words);
+                     : emit_text(e, " + %s * %" PRId64, gpu_val(e, in->a[0], 0, 0), gpu_stripe_chunks(e, st) * words);
     return emit_text(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
 }
 
@@ -241,14 +242,14 @@ static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int p
     Pack k = stripe_pack(e, st);
     int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
     const char *point = in->a[0] < 0 ? ""
-                                     : emit_text(e, " + (i32)%s * %" PRId64, cuda_val(e, in->a[0], 0, 0),
-                                                 cuda_stripe_chunks(e, st) * pieces);
+                                     : emit_text(e, " + (i32)%s * %" PRId64, gpu_val(e, in->a[0], 0, 0),
+                                                 gpu_stripe_chunks(e, st) * pieces);
     return emit_text(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
                      point, threads, bytes);
 }
 
 static void get_shared(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = cuda_at(e, i);
+    const Ins *in = gpu_at(e, i);
     Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
     const char *w = emit_text(e, "w%d_%d_", i, f);
     for (int j = 0; j < e->k->plan.V / k.each; j++) {
@@ -257,16 +258,16 @@ static void get_shared(Emit *e, int i, const Step *s, int f) {
         line(e, "u32 %s;", names.s);
         line(e, "lds%d(%s, %s);", k.each * k.bytes, names.s, shared_at(e, in, s, f, j));
     }
-    for (int v = 0; v < e->k->plan.V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
+    for (int v = 0; v < e->k->plan.V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
 }
 
 static void put_shared(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = cuda_at(e, i), *from = cuda_at(e, in->a[1]);
+    const Ins *in = gpu_at(e, i), *from = gpu_at(e, in->a[1]);
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
     const char *x[16] = {NULL};
-    bool same = from->k == K_LOADP && cuda_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
-    for (int v = 0; v < e->k->plan.V; v++) x[v] = cuda_val(e, in->a[1], f, v);
+    bool same = from->k == K_LOADP && gpu_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int v = 0; v < e->k->plan.V; v++) x[v] = gpu_val(e, in->a[1], f, v);
     for (int j = 0; j < e->k->plan.V / k.each; j++) {
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++)
@@ -277,8 +278,8 @@ static void put_shared(Emit *e, int i, const Step *s, int f) {
     }
 }
 
-void cuda_get(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = cuda_at(e, i);
+void gpu_get(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = gpu_at(e, i);
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
@@ -286,17 +287,17 @@ void cuda_get(Emit *e, int i, const Step *s, int f) {
         get_shared(e, i, s, f);
         return;
     }
-    if (!cuda_shares_words(st->ty)) {
-        for (int v = 0; v < V; v++) cuda_declare(e, i, f, v, stripe_at(e, in, s, f, v));
+    if (!gpu_shares_words(st->ty)) {
+        for (int v = 0; v < V; v++) gpu_declare(e, i, f, v, stripe_at(e, in, s, f, v));
         return;
     }
     const char *w = emit_text(e, "w%d_%d_", i, f);
-    for (int j = 0; j < cuda_stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
-    for (int v = 0; v < V; v++) cuda_declare(e, i, f, v, unpack(e, &k, w, v));
+    for (int j = 0; j < gpu_stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
+    for (int v = 0; v < V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
 }
 
-void cuda_put(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = cuda_at(e, i), *from = cuda_at(e, in->a[1]);
+void gpu_put(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = gpu_at(e, i), *from = gpu_at(e, in->a[1]);
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
@@ -305,13 +306,13 @@ void cuda_put(Emit *e, int i, const Step *s, int f) {
         put_shared(e, i, s, f);
         return;
     }
-    for (int v = 0; v < V; v++) x[v] = cuda_val(e, in->a[1], f, v);
-    if (!cuda_shares_words(st->ty)) {
+    for (int v = 0; v < V; v++) x[v] = gpu_val(e, in->a[1], f, v);
+    if (!gpu_shares_words(st->ty)) {
         for (int v = 0; v < V; v++) line(e, "%s = %s;", stripe_at(e, in, s, f, v), x[v]);
         return;
     }
-    bool same = from->k == K_LOADP && cuda_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
-    for (int j = 0; j < cuda_stripe_words(e, st); j++)
+    bool same = from->k == K_LOADP && gpu_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int j = 0; j < gpu_stripe_words(e, st); j++)
         line(e, "%s = %s;", stripe_at(e, in, s, f, j),
              same ? emit_text(e, "%s%d", words_of(e, in->a[1], s, f), j) : pack_word(e, &k, x, j));
 }

@@ -1,6 +1,7 @@
-/* The CUDA dialect: a row's W lanes are threads, P rows a block. A value of rank ELEM is one variable for each chunk in
- * flight and pack element, any other rank one variable. Nothing depends on the device but the compiler's target. */
-#include "cudagen.h"
+/* What the dialects of GPUs spell alike: a row's W lanes are threads, P rows a group. A value of rank ELEM is one
+ * variable for each chunk in flight and pack element, any other rank one variable. Where they differ stands in
+ * GpuWords, in the head of each dialect and in the functions of its prelude. */
+#include "gpugen.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,15 +9,15 @@
 
 enum { WARP = 32, UNROLL_MOST = 64 };
 
-const Ins *cuda_at(const Emit *e, int i) {
+const Ins *gpu_at(const Emit *e, int i) {
     return &e->k->ins[i];
 }
 
-const char *cuda_type(Ty t) {
+const char *gpu_type(Ty t) {
     return t == TY_BOOL ? "b1" : ty_text(t);
 }
 
-Ty cuda_tensor(const Emit *e, int param) {
+Ty gpu_tensor(const Emit *e, int param) {
     return e->k->prog->param[param].ty;
 }
 
@@ -30,16 +31,16 @@ static const char *literal(Emit *e, Ty ty, Num c) {
 }
 
 /* A value, at chunk f and pack element v where it has one for each. */
-const char *cuda_val(Emit *e, int i, int f, int v) {
-    const Ins *in = cuda_at(e, i);
+const char *gpu_val(Emit *e, int i, int f, int v) {
+    const Ins *in = gpu_at(e, i);
     if (in->k == K_CONST) return literal(e, in->ty, in->c);
     return in->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d", i, f, v) : emit_text(e, "v%d", i);
 }
 
-void cuda_declare(Emit *e, int i, int f, int v, const char *what) {
-    const Ins *in = cuda_at(e, i);
+void gpu_declare(Emit *e, int i, int f, int v, const char *what) {
+    const Ins *in = gpu_at(e, i);
     const char *note = in->note && f + v <= 0 ? emit_text(e, " /* %s */", in->note) : "";
-    line(e, "const %s %s = %s;%s", cuda_type(in->ty), cuda_val(e, i, f, v), what, note);
+    line(e, "const %s %s = %s;%s", gpu_type(in->ty), gpu_val(e, i, f, v), what, note);
 }
 
 /* ---- operators ---- */
@@ -47,7 +48,7 @@ void cuda_declare(Emit *e, int i, int f, int v, const char *what) {
 static const char *apply(Emit *e, Op op, Ty ty, const char *x, const char *y, const char *z) {
     Buf b = buf_new(e->cx->a);
     buf_str(&b, "(");
-    for (const char *c = op_info(op)->spell[DIALECT_CUDA]; *c; c++) {
+    for (const char *c = op_info(op)->spell[e->words->dialect]; *c; c++) {
         if (*c != '$') {
             buf_put(&b, c, 1);
             continue;
@@ -59,15 +60,15 @@ static const char *apply(Emit *e, Op op, Ty ty, const char *x, const char *y, co
     return b.s;
 }
 
-const char *cuda_cast(Emit *e, Ty from, Ty to, const char *x) {
+const char *gpu_cast(Emit *e, Ty from, Ty to, const char *x) {
     return emit_text(e, "cast_%s_%s(%s)", ty_text(from), ty_text(to), x);
 }
 
 static const char *value(Emit *e, const Ins *in, int f, int v) {
     const char *x[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = cuda_val(e, in->a[i], f, v);
-    if (in->op == OP_CAST) return cuda_cast(e, cuda_at(e, in->a[0])->ty, in->to, x[0]);
-    Ty named = op_info(in->op)->typing == TR_CMP ? cuda_at(e, in->a[0])->ty : in->ty;
+    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = gpu_val(e, in->a[i], f, v);
+    if (in->op == OP_CAST) return gpu_cast(e, gpu_at(e, in->a[0])->ty, in->to, x[0]);
+    Ty named = op_info(in->op)->typing == TR_CMP ? gpu_at(e, in->a[0])->ty : in->ty;
     return apply(e, in->op, named, x[0], x[1], x[2]);
 }
 
@@ -95,7 +96,7 @@ static const char *identity(Emit *e, Op op, Ty ty) {
 /* ---- which elements are active ---- */
 
 /* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0 or below: none. */
-int64_t cuda_left(const Emit *e, const Step *s, int f) {
+int64_t gpu_left(const Emit *e, const Step *s, int f) {
     int64_t chunk = (int64_t)e->k->plan.W * e->k->plan.V, left = s->left - f * chunk;
     if (s->left < 0 || left >= chunk) return -1;
     return left > 0 ? left : 0;
@@ -103,33 +104,33 @@ int64_t cuda_left(const Emit *e, const Step *s, int f) {
 
 /* "Element v of chunk f is active in this lane", as a condition; NULL: always. Packs that the end does not cut are
  * active as a whole. */
-const char *cuda_active(Emit *e, const Step *s, int f, int v) {
-    int64_t left = cuda_left(e, s, f);
+const char *gpu_active(Emit *e, const Step *s, int f, int v) {
+    int64_t left = gpu_left(e, s, f);
     if (left < 0) return NULL;
     int V = e->k->plan.V;
     return emit_text(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
 }
 
-const char *cuda_both(Emit *e, const char *x, const char *y) {
+const char *gpu_both(Emit *e, const char *x, const char *y) {
     return !x ? y : !y ? x : emit_text(e, "(%s & %s)", x, y);
 }
 
 /* Rows past the last are done as the last, without its stores. */
-const char *cuda_alive(const Emit *e) {
+const char *gpu_alive(const Emit *e) {
     return e->k->plan.P > 1 ? "live" : NULL;
 }
 
-static bool cuda_unrolls(const Emit *e, const Node *n) {
+bool gpu_unrolls(const Emit *e, const Node *n) {
     for (int i = n->i0; i < n->i1; i++)
-        if ((cuda_at(e, i)->k == K_GET || cuda_at(e, i)->k == K_PUT) &&
-            e->k->stripe[cuda_at(e, i)->imm].home == HOLD_REGISTER)
+        if ((gpu_at(e, i)->k == K_GET || gpu_at(e, i)->k == K_PUT) &&
+            e->k->stripe[gpu_at(e, i)->imm].home == HOLD_REGISTER)
             return true;
     return false;
 }
 
 static bool has_join(const Emit *e, const Node *n) {
     for (int i = n->i0; i < n->i1 && n->kind == NODE_BLOCK; i++)
-        if (cuda_at(e, i)->k == K_JOIN || cuda_at(e, i)->k == K_JOIN2) return true;
+        if (gpu_at(e, i)->k == K_JOIN || gpu_at(e, i)->k == K_JOIN2) return true;
     return false;
 }
 
@@ -141,13 +142,13 @@ static void load_early(Emit *e, const Node *n) {
     e->domain = n->domain;
     e->node_end = n->i1;
     for (int i = n->i0; i < n->i1; i++) {
-        const Ins *in = cuda_at(e, i);
-        bool shared = in->k == K_LOADP && cuda_is_weight(e, in->param) && e->k->prog->param[in->param].dir == DIR_IN;
-        if (!shared || cuda_at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
+        const Ins *in = gpu_at(e, i);
+        bool shared = in->k == K_LOADP && gpu_is_weight(e, in->param) && e->k->prog->param[in->param].dir == DIR_IN;
+        if (!shared || gpu_at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
         for (int64_t c = 0; c * chunk < size; c++) {
             int64_t left = size - c * chunk;
             Step s = {emit_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
-            cuda_load_words(e, i, &s, 0, emit_text(e, "q%d_%" PRId64 "_", i, c));
+            gpu_load_words(e, i, &s, 0, emit_text(e, "q%d_%" PRId64 "_", i, c));
         }
         e->early[i] = true;
     }
@@ -157,18 +158,18 @@ static void load_early(Emit *e, const Node *n) {
 
 /* early=on: what sweeps after the first meeting of lanes need of inputs that all rows share is loaded before anything
  * else, so that its latency is spent beside that of the row itself. */
-static void cuda_ahead(Emit *e, const Node *block) {
+void gpu_ahead(Emit *e, const Node *block) {
     bool met = false;
     if (!e->k->plan.early || block != &e->k->node[e->k->root]) return;
     for (int i = block->next; i >= 0; i = e->k->node[i].next) {
         const Node *n = &e->k->node[i];
         met |= has_join(e, n);
-        if (met && n->kind == NODE_SWEEP && cuda_unrolls(e, n)) load_early(e, n);
+        if (met && n->kind == NODE_SWEEP && gpu_unrolls(e, n)) load_early(e, n);
     }
 }
 
 /* A loop over serial points in which stripes or row arrays are indexed: unrolled, the indexes become constants. */
-static void cuda_loop(Emit *e, const Node *n) {
+void gpu_loop(Emit *e, const Node *n) {
     line(e, n->count <= UNROLL_MOST ? "#pragma unroll" : "#pragma unroll 1");
 }
 
@@ -196,21 +197,21 @@ static const char *join_name(Op op) {
 
 /* x = op(x, lane i ^ h): every lane ends with the value that join_tree leaves in lane 0, for the operators commute. */
 static void halve(Emit *e, int i, int lanes) {
-    const Ins *in = cuda_at(e, i);
+    const Ins *in = gpu_at(e, i);
     for (int h = lanes / 2; h >= 1; h /= 2) {
         if (in->k == K_JOIN)
             line(e, "x%d = %s;", i,
                  apply(e, in->op, in->ty, emit_text(e, "x%d", i),
-                       emit_text(e, "shx_%s(x%d, %d, everyone)", ty_text(in->ty), i, h), NULL));
+                       emit_text(e, "shx_%s(x%d, %d%s)", ty_text(in->ty), i, h, e->words->who), NULL));
         else
-            line(e, "meet_%s_%s(x%d, x%d, %d, everyone);", join_name(in->op), ty_text(in->ty), i, i + 1, h);
+            line(e, "meet_%s_%s(x%d, x%d, %d%s);", join_name(in->op), ty_text(in->ty), i, i + 1, h, e->words->who);
     }
 }
 
 static void join_begin(Emit *e, int i) {
-    const Ins *in = cuda_at(e, i);
-    line(e, "%s x%d = %s;", cuda_type(in->ty), i, cuda_val(e, in->a[0], 0, 0));
-    if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, cuda_val(e, in->a[1], 0, 0));
+    const Ins *in = gpu_at(e, i);
+    line(e, "%s x%d = %s;", gpu_type(in->ty), i, gpu_val(e, in->a[0], 0, 0));
+    if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, gpu_val(e, in->a[1], 0, 0));
     if (!e->side_by_side) halve(e, i, e->k->plan.W < WARP ? e->k->plan.W : WARP);
 }
 
@@ -218,19 +219,19 @@ static void join_begin(Emit *e, int i) {
 static void exchange_all(Emit *e, const int *join, int n) {
     int W = e->k->plan.W, P = e->k->plan.P, slot = 0;
     for (int j = 0; j < n; j++) {
-        const Ins *in = cuda_at(e, join[j]);
+        const Ins *in = gpu_at(e, join[j]);
         line(e, "xs[xb][%d][tid] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
         if (in->k == K_JOIN2) line(e, "xs[xb][%d][tid] = xput_i64(x%d);", slot++, join[j] + 1);
     }
-    line(e, "__syncthreads();");
+    line(e, "%s;", e->words->barrier);
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
-        const Ins *in = cuda_at(e, i);
+        const Ins *in = gpu_at(e, i);
         const char *t = ty_text(in->ty);
         bool pair = in->k == K_JOIN2;
         line(e, "{");
-        line(e, "    %s part[%d];", cuda_type(in->ty), W);
+        line(e, "    %s part[%d];", gpu_type(in->ty), W);
         if (pair) line(e, "    i64 place[%d];", W);
         line(e,
              "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++) part[l] = xget_%s(xs[xb][%d][l * %d + tid %% %d]);",
@@ -267,18 +268,18 @@ static void exchange(Emit *e, const int *join, int n) {
     while (pad < S) pad *= 2;
     line(e, "if (tid %% 32 == 0) {");
     for (int j = 0; j < n; j++) {
-        const Ins *in = cuda_at(e, join[j]);
+        const Ins *in = gpu_at(e, join[j]);
         line(e, "    xs[xb][%d][tid / 32] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
         if (in->k == K_JOIN2) line(e, "    xs[xb][%d][tid / 32] = xput_i64(x%d);", slot++, join[j] + 1);
     }
     line(e, "}");
-    line(e, "__syncthreads();");
+    line(e, "%s;", e->words->barrier);
     const char *part = emit_text(e, "tid %% %d", pad), *from = emit_text(e, "[tid / %d * %d + xi]", S * WARP, S);
     line(e, "xi = %s;", part);
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
-        const Ins *in = cuda_at(e, i);
+        const Ins *in = gpu_at(e, i);
         const char *t = ty_text(in->ty);
         const char *x = emit_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
         line(e, "x%d = %s;", i, pad == S ? x : emit_text(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
@@ -292,8 +293,6 @@ static void exchange(Emit *e, const int *join, int n) {
     if (slot > e->slots) e->slots = slot;
 }
 
-static void cuda_block(Emit *e, int i);
-
 /* Later joins of the block whose operands do not depend on this one come along: what makes these is done first. */
 static void join_all(Emit *e, int i) {
     const Kern *k = e->k;
@@ -304,9 +303,9 @@ static void join_all(Emit *e, int i) {
     bool *late = NEWN(e->cx->a, bool, k->nins);
     join[0] = i;
     late[i] = true;
-    if (cuda_at(e, i)->k == K_JOIN2) late[i + 1] = true;
+    if (gpu_at(e, i)->k == K_JOIN2) late[i + 1] = true;
     for (int j = i + 1; j < e->node_end; j++) {
-        const Ins *in = cuda_at(e, j);
+        const Ins *in = gpu_at(e, j);
         bool pure = in->k == K_OP || in->k == K_CELL || in->k == K_CONST, joins = in->k == K_JOIN || in->k == K_JOIN2;
         if (in->k == K_JOIN2I || e->done[j]) continue;
         if (!pure && !joins) break;
@@ -315,7 +314,7 @@ static void join_all(Emit *e, int i) {
                 late[j] |= late[in->a[a]];
         if (late[j]) continue;
         if (pure) {
-            cuda_block(e, j);
+            gpu_block(e, j);
             e->done[j] = true;
         } else if (n < most) {
             join[n++] = j;
@@ -330,44 +329,43 @@ static void join_all(Emit *e, int i) {
         exchange(e, join, n);
     for (int j = 0; j < n; j++) {
         int q = join[j];
-        line(e, "const %s v%d = x%d;", cuda_type(cuda_at(e, q)->ty), q, q);
-        if (cuda_at(e, q)->k == K_JOIN2) line(e, "const i64 v%d = x%d;", q + 1, q + 1);
+        line(e, "const %s v%d = x%d;", gpu_type(gpu_at(e, q)->ty), q, q);
+        if (gpu_at(e, q)->k == K_JOIN2) line(e, "const i64 v%d = x%d;", q + 1, q + 1);
         e->done[q] = true;
     }
 }
 
 /* ---- blocks ---- */
 
-static void cuda_block(Emit *e, int i) {
-    const Ins *in = cuda_at(e, i);
+void gpu_block(Emit *e, int i) {
+    const Ins *in = gpu_at(e, i);
     if (e->done[i]) return;
     switch (in->k) {
     case K_CONST: return;
-    case K_SLOT: cuda_declare(e, i, 0, 0, emit_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
-    case K_ROWIDX: cuda_declare(e, i, 0, 0, "row"); return;
-    case K_SERIAL: cuda_declare(e, i, 0, 0, e->serial); return;
-    case K_OP: cuda_declare(e, i, 0, 0, value(e, in, 0, 0)); return;
+    case K_SLOT: gpu_declare(e, i, 0, 0, emit_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_ROWIDX: gpu_declare(e, i, 0, 0, "row"); return;
+    case K_SERIAL: gpu_declare(e, i, 0, 0, e->serial); return;
+    case K_OP: gpu_declare(e, i, 0, 0, value(e, in, 0, 0)); return;
     case K_LOAD1: {
-        const char *x = cuda_load_one(e, in, cuda_val(e, in->a[0], 0, 0));
-        if (in->a[1] >= 0)
-            x = emit_text(e, "%s ? %s : %s", cuda_val(e, in->a[1], 0, 0), x, cuda_val(e, in->a[2], 0, 0));
-        cuda_declare(e, i, 0, 0, x);
+        const char *x = gpu_load_one(e, in, gpu_val(e, in->a[0], 0, 0));
+        if (in->a[1] >= 0) x = emit_text(e, "%s ? %s : %s", gpu_val(e, in->a[1], 0, 0), x, gpu_val(e, in->a[2], 0, 0));
+        gpu_declare(e, i, 0, 0, x);
         return;
     }
     case K_STORE1:
-        cuda_store_one(e, in, cuda_both(e, "(lane == 0)", cuda_alive(e)), cuda_val(e, in->a[0], 0, 0),
-                       cuda_val(e, in->a[2], 0, 0));
+        gpu_store_one(e, in, gpu_both(e, "(lane == 0)", gpu_alive(e)), gpu_val(e, in->a[0], 0, 0),
+                      gpu_val(e, in->a[2], 0, 0));
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
             line(e, "c%d_%d = %s;", in->imm, q, literal(e, in->ty, in->c));
         return;
-    case K_CELL: cuda_declare(e, i, 0, 0, emit_text(e, "c%d_%d", in->imm, in->acc)); return;
-    case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, cuda_val(e, in->a[0], 0, 0)); return;
+    case K_CELL: gpu_declare(e, i, 0, 0, emit_text(e, "c%d_%d", in->imm, in->acc)); return;
+    case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, gpu_val(e, in->a[0], 0, 0)); return;
     case K_JOIN:
     case K_JOIN2: join_all(e, i); return;
-    case K_ROWGET: cuda_declare(e, i, 0, 0, emit_text(e, "a%d[%s]", in->imm, cuda_val(e, in->a[0], 0, 0))); return;
-    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, cuda_val(e, in->a[0], 0, 0), cuda_val(e, in->a[1], 0, 0)); return;
+    case K_ROWGET: gpu_declare(e, i, 0, 0, emit_text(e, "a%d[%s]", in->imm, gpu_val(e, in->a[0], 0, 0))); return;
+    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, gpu_val(e, in->a[0], 0, 0), gpu_val(e, in->a[1], 0, 0)); return;
     default: return;
     }
 }
@@ -380,40 +378,40 @@ static void fold(Emit *e, const char *into, Op op, Ty ty, const char *x, const c
 }
 
 static void elem(Emit *e, int i, const Step *s, int f, int v) {
-    const Ins *in = cuda_at(e, i);
+    const Ins *in = gpu_at(e, i);
     const Plan *p = &e->k->plan;
-    const char *if_active = cuda_active(e, s, f, v);
+    const char *if_active = gpu_active(e, s, f, v);
     switch (in->k) {
-    case K_OP: cuda_declare(e, i, f, v, value(e, in, f, v)); return;
+    case K_OP: gpu_declare(e, i, f, v, value(e, in, f, v)); return;
     case K_ELEM:
-        cuda_declare(e, i, f, v,
-                     emit_text(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty),
-                               s->chunk, (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
+        gpu_declare(e, i, f, v,
+                    emit_text(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty),
+                              s->chunk, (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
         return;
     case K_LOAD1: {
-        const char *ok = cuda_both(e, in->a[1] >= 0 ? cuda_val(e, in->a[1], f, v) : NULL, if_active);
-        const char *x = cuda_load_one(e, in, cuda_val(e, in->a[0], f, v));
-        const char *fill = in->a[2] >= 0 ? cuda_val(e, in->a[2], f, v) : emit_text(e, "(%s)0", cuda_type(in->ty));
-        cuda_declare(e, i, f, v, ok ? emit_text(e, "%s ? %s : %s", ok, x, fill) : x);
+        const char *ok = gpu_both(e, in->a[1] >= 0 ? gpu_val(e, in->a[1], f, v) : NULL, if_active);
+        const char *x = gpu_load_one(e, in, gpu_val(e, in->a[0], f, v));
+        const char *fill = in->a[2] >= 0 ? gpu_val(e, in->a[2], f, v) : emit_text(e, "(%s)0", gpu_type(in->ty));
+        gpu_declare(e, i, f, v, ok ? emit_text(e, "%s ? %s : %s", ok, x, fill) : x);
         return;
     }
     case K_STORE1:
-        cuda_store_one(e, in, cuda_both(e, if_active, cuda_alive(e)), cuda_val(e, in->a[0], f, v),
-                       cuda_val(e, in->a[2], f, v));
+        gpu_store_one(e, in, gpu_both(e, if_active, gpu_alive(e)), gpu_val(e, in->a[0], f, v),
+                      gpu_val(e, in->a[2], f, v));
         return;
     case K_FOLD:
         fold(e, emit_text(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
-             cuda_val(e, in->a[0], f, v), if_active);
+             gpu_val(e, in->a[0], f, v), if_active);
         return;
     case K_FOLD2: {
         const char *c = emit_text(e, "c%d_0", in->imm), *ci = emit_text(e, "c%d_0", in->imm + 1);
-        const char *x = cuda_val(e, in->a[0], f, v), *xi = cuda_val(e, in->a[1], f, v);
+        const char *x = gpu_val(e, in->a[0], f, v), *xi = gpu_val(e, in->a[1], f, v);
         const char *better =
             emit_text(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
-        line(e, "if (%s) %s = %s, %s = %s;", if_active ? cuda_both(e, if_active, better) : better, c, x, ci, xi);
+        line(e, "if (%s) %s = %s, %s = %s;", if_active ? gpu_both(e, if_active, better) : better, c, x, ci, xi);
         return;
     }
-    case K_PACKFOLD: fold(e, emit_text(e, "v%d", i), in->op, in->ty, cuda_val(e, in->a[0], f, v), if_active); return;
+    case K_PACKFOLD: fold(e, emit_text(e, "v%d", i), in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active); return;
     case K_ACTIVE:
         line(e, "v%d = v%d + %s;", i, i, if_active ? emit_text(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
         return;
@@ -421,48 +419,40 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
     }
 }
 
-static void cuda_step(Emit *e, int i, const Step *s) {
-    const Ins *in = cuda_at(e, i);
+void gpu_step(Emit *e, int i, const Step *s) {
+    const Ins *in = gpu_at(e, i);
     const Plan *p = &e->k->plan;
     if (in->k == K_CONST || e->done[i]) return;
     bool pack = in->k == K_PACKFOLD || in->k == K_ACTIVE;
     bool by_element = in->rank == RANK_ELEM || pack || in->k == K_FOLD || in->k == K_FOLD2 || in->k == K_STOREP ||
                       in->k == K_STORE1 || in->k == K_PUT;
     if (!by_element) {
-        cuda_block(e, i);
+        gpu_block(e, i);
         return;
     }
-    if (pack) line(e, "%s v%d = %s;", cuda_type(in->ty), i, in->k == K_ACTIVE ? "0.0f" : literal(e, in->ty, in->c));
+    if (pack) line(e, "%s v%d = %s;", gpu_type(in->ty), i, in->k == K_ACTIVE ? "0.0f" : literal(e, in->ty, in->c));
     for (int f = 0; f < p->flight; f++) {
-        if (cuda_left(e, s, f) == 0) continue;
+        if (gpu_left(e, s, f) == 0) continue;
         switch (in->k) {
-        case K_LOADP: cuda_load_pack(e, i, s, f); break;
-        case K_STOREP: cuda_store_pack(e, i, s, f); break;
-        case K_GET: cuda_get(e, i, s, f); break;
-        case K_PUT: cuda_put(e, i, s, f); break;
+        case K_LOADP: gpu_load_pack(e, i, s, f); break;
+        case K_STOREP: gpu_store_pack(e, i, s, f); break;
+        case K_GET: gpu_get(e, i, s, f); break;
+        case K_PUT: gpu_put(e, i, s, f); break;
         default:
             for (int v = 0; v < p->V; v++) elem(e, i, s, f, v);
         }
     }
 }
 
-/* ---- the kernel ---- */
+/* ---- what the heads of kernels have in common ---- */
 
-static void cuda_head(Emit *e) {
-    const Kern *k = e->k;
-    const Plan *p = &k->plan;
-    int threads = p->W * p->P;
-    e->done = NEWN(e->cx->a, bool, k->nins);
-    e->early = NEWN(e->cx->a, bool, k->nins);
-    e->side_by_side = rows_side_by_side(e);
-    line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
-    line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
-         p->min_groups ? emit_text(e, ", %d", p->min_groups) : "");
-    line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
-    e->depth++;
-    line(e, "const i32 tid = (i32)threadIdx.x, lane = %s;",
+/* tid, lane and row of a thread. `first` and `rows` are names of the dialect's head. */
+void gpu_place(Emit *e) {
+    const Plan *p = &e->k->plan;
+    const GpuWords *w = e->words;
+    line(e, "const i32 tid = %s, lane = %s;", w->thread,
          p->P == 1 ? "tid" : emit_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
-    line(e, "%si64 row = first + (i64)blockIdx.x%s;", p->P == 1 ? "const " : "",
+    line(e, "%si64 row = first + %s%s;", p->P == 1 ? "const " : "", w->group,
          p->P == 1
              ? ""
              : emit_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
@@ -470,53 +460,49 @@ static void cuda_head(Emit *e) {
         line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
         line(e, "if (!live) row = rows - 1;");
     }
-    if (threads % WARP)
-        line(e, "const u32 everyone = tid / 32 == %d ? 0x%xu : ~0u;", threads / WARP, (1u << threads % WARP) - 1);
-    else
-        line(e, "const u32 everyone = ~0u;");
-    if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
-    if (p->W > WARP || e->side_by_side) line(e, "EXCHANGE(%d)", e->side_by_side ? threads : threads / WARP);
-    for (int i = 0; i < k->prog->nparams; i++) {
-        const Param *q = &k->prog->param[i];
-        if (k->abi.ptr[i] >= 0)
-            line(e, "%s%s *const p%d = (%s%s *)a.s[%d].p; /* %s */", q->dir == DIR_IN ? "const " : "",
-                 q->ty == TY_BOOL ? "bool8" : ty_text(q->ty), i, q->dir == DIR_IN ? "const " : "",
-                 q->ty == TY_BOOL ? "bool8" : ty_text(q->ty), k->abi.ptr[i], q->name);
-    }
+}
+
+/* Type that a pointer to the parameter's elements has. */
+const char *gpu_memory_type(const Param *q) {
+    return q->ty == TY_BOOL ? "bool8" : ty_text(q->ty);
+}
+
+/* Places in the exchange between subgroups; 0: there is none. */
+int gpu_exchange(const Emit *e) {
+    const Plan *p = &e->k->plan;
+    return e->side_by_side ? p->W * p->P : p->W > WARP ? p->W * p->P / WARP : 0;
+}
+
+/* Stripes, row arrays and cells of a thread. */
+void gpu_locals(Emit *e) {
+    const Kern *k = e->k;
+    const Plan *p = &k->plan;
     for (int i = 0; i < k->nstripes; i++) {
         const Stripe *s = &k->stripe[i];
         if (s->home == HOLD_SHARED) {
-            if (!e->shared_bytes) line(e, "extern __shared__ v4 dynamic[];");
-            line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "; /* %s */", i,
-                 e->shared_bytes, s->name ? s->name : "");
+            e->words->shared(e, i);
             e->shared_bytes +=
-                (k->domain[s->domain].n_serial * cuda_stripe_chunks(e, s) * p->V * threads * ty_bytes(s->ty) + 15) /
+                (k->domain[s->domain].n_serial * gpu_stripe_chunks(e, s) * p->V * p->W * p->P * ty_bytes(s->ty) + 15) /
                 16 * 16;
             continue;
         }
         if (s->home != HOLD_REGISTER) continue;
-        int64_t n = k->domain[s->domain].n_serial * cuda_stripe_chunks(e, s) * cuda_stripe_words(e, s);
-        line(e, "%s s%d[%" PRId64 "]; /* %s */", cuda_shares_words(s->ty) ? "u32" : cuda_type(s->ty), i, n ? n : 1,
+        int64_t n = k->domain[s->domain].n_serial * gpu_stripe_chunks(e, s) * gpu_stripe_words(e, s);
+        line(e, "%s s%d[%" PRId64 "]; /* %s */", gpu_shares_words(s->ty) ? "u32" : gpu_type(s->ty), i, n ? n : 1,
              s->name ? s->name : "");
     }
     for (int i = 0; i < k->narrays; i++) {
-        line(e, "%s a%d[%" PRId64 "];", cuda_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+        line(e, "%s a%d[%" PRId64 "];", gpu_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
         if (k->array[i].n > UNROLL_MOST) e->private_bytes += k->array[i].n * ty_bytes(k->array[i].ty) + 16;
     }
     for (int i = 0; i < k->ncells; i++)
-        for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", cuda_type(k->cell[i].ty), i, q);
+        for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", gpu_type(k->cell[i].ty), i, q);
 }
 
-static void cuda_tail(Emit *e) {
-    e->depth--;
-    line(e, "}");
+/* Before anything else of a unit. */
+void gpu_begin(Emit *e, const GpuWords *words) {
+    e->words = words;
+    e->done = NEWN(e->cx->a, bool, e->k->nins);
+    e->early = NEWN(e->cx->a, bool, e->k->nins);
+    e->side_by_side = rows_side_by_side(e);
 }
-
-const Speak speak_cuda = {.head = cuda_head,
-                          .tail = cuda_tail,
-                          .block = cuda_block,
-                          .step = cuda_step,
-                          .prelude = cuda_prelude,
-                          .unrolls = cuda_unrolls,
-                          .loop = cuda_loop,
-                          .ahead = cuda_ahead};

@@ -1,0 +1,61 @@
+/* The CUDA dialect: the head of a kernel and the words that differ from those of other GPUs. Nothing depends on the
+ * device but the compiler's target. */
+#include "gpugen.h"
+
+#include <inttypes.h>
+
+enum { WARP = 32 };
+
+static void cuda_shared(Emit *e, int i) {
+    const Stripe *s = &e->k->stripe[i];
+    if (!e->shared_bytes) line(e, "extern __shared__ v4 dynamic[];");
+    line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "; /* %s */", i, e->shared_bytes,
+         s->name ? s->name : "");
+}
+
+static const GpuWords words = {.dialect = DIALECT_CUDA,
+                               .thread = "(i32)threadIdx.x",
+                               .group = "(i64)blockIdx.x",
+                               .barrier = "__syncthreads()",
+                               .who = ", everyone",
+                               .shared = cuda_shared};
+
+static void cuda_head(Emit *e) {
+    const Kern *k = e->k;
+    const Plan *p = &k->plan;
+    int threads = p->W * p->P;
+    gpu_begin(e, &words);
+    line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
+    line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
+         p->min_groups ? emit_text(e, ", %d", p->min_groups) : "");
+    line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
+    e->depth++;
+    gpu_place(e);
+    if (threads % WARP)
+        line(e, "const u32 everyone = tid / 32 == %d ? 0x%xu : ~0u;", threads / WARP, (1u << threads % WARP) - 1);
+    else
+        line(e, "const u32 everyone = ~0u;");
+    if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
+    if (gpu_exchange(e)) line(e, "EXCHANGE(%d)", gpu_exchange(e));
+    for (int i = 0; i < k->prog->nparams; i++) {
+        const Param *q = &k->prog->param[i];
+        const char *only = q->dir == DIR_IN ? "const " : "", *type = gpu_memory_type(q);
+        if (k->abi.ptr[i] >= 0)
+            line(e, "%s%s *const p%d = (%s%s *)a.s[%d].p; /* %s */", only, type, i, only, type, k->abi.ptr[i], q->name);
+    }
+    gpu_locals(e);
+}
+
+static void cuda_tail(Emit *e) {
+    e->depth--;
+    line(e, "}");
+}
+
+const Speak speak_cuda = {.head = cuda_head,
+                          .tail = cuda_tail,
+                          .block = gpu_block,
+                          .step = gpu_step,
+                          .prelude = cuda_prelude,
+                          .unrolls = gpu_unrolls,
+                          .loop = gpu_loop,
+                          .ahead = gpu_ahead};

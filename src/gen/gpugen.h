@@ -1,0 +1,79 @@
+/* What the dialects of GPUs share: how their units are spelt, and the words in which they differ. */
+#ifndef ROWFOLD_GEN_GPUGEN_H
+#define ROWFOLD_GEN_GPUGEN_H
+
+#include "emit.h"
+
+struct GpuWords {
+    Dialect dialect;
+    const char *thread, *group; /* a thread's number in its group, i32; a group's in the launch, i64 */
+    const char *barrier;        /* that all threads of a group reach, and after which they see what each stored in
+                                   on-chip memory */
+    const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
+    void (*shared)(Emit *e, int stripe); /* declares sh`stripe`, e->shared_bytes into the group's memory */
+};
+
+/* ---- gpu.c ---- */
+void gpu_begin(Emit *e, const GpuWords *words);
+void gpu_place(Emit *e);
+void gpu_locals(Emit *e);
+int gpu_exchange(const Emit *e);
+const char *gpu_memory_type(const Param *q);
+void gpu_block(Emit *e, int i);
+void gpu_step(Emit *e, int i, const Step *s);
+bool gpu_unrolls(const Emit *e, const Node *n);
+void gpu_loop(Emit *e, const Node *n);
+void gpu_ahead(Emit *e, const Node *block);
+const Ins *gpu_at(const Emit *e, int i);
+const char *gpu_type(Ty t);
+Ty gpu_tensor(const Emit *e, int param); /* type in memory */
+const char *gpu_val(Emit *e, int i, int f,
+                    int v); /* a value, at chunk f and pack element v where it has one for each */
+void gpu_declare(Emit *e, int i, int f, int v, const char *what);
+const char *gpu_cast(Emit *e, Ty from, Ty to, const char *x);
+/* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0: none. */
+int64_t gpu_left(const Emit *e, const Step *s, int f);
+/* "Element v of chunk f is active in this lane", as a condition; NULL: always. */
+const char *gpu_active(Emit *e, const Step *s, int f, int v);
+const char *gpu_both(Emit *e, const char *x, const char *y);
+const char *gpu_alive(const Emit *e); /* the condition under which a row may store, or NULL */
+
+/* ---- gpumem.c ---- */
+bool gpu_is_weight(const Emit *e, int param); /* all rows read it */
+void gpu_load_words(Emit *e, int i, const Step *s, int f,
+                    const char *w); /* words `w`0, `w`1 ... of a pack, declared and loaded */
+void gpu_load_pack(Emit *e, int i, const Step *s, int f);
+void gpu_store_pack(Emit *e, int i, const Step *s, int f);
+const char *gpu_load_one(Emit *e, const Ins *in, const char *index);
+void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x);
+void gpu_get(Emit *e, int i, const Step *s, int f); /* of stripes */
+void gpu_put(Emit *e, int i, const Step *s, int f);
+bool gpu_shares_words(Ty t); /* elements of a stripe that are shorter than a word share words */
+int gpu_stripe_words(const Emit *e, const Stripe *s); /* of one chunk */
+int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s);
+
+/* ---- gpuprelude.c ---- */
+typedef struct Name {
+    const char *all, *family, *to; /* to: second type of a cast, or the operator of a pair */
+    Ty ty;
+} Name;
+typedef struct Pre Pre;
+typedef struct Family {
+    const char *name;
+    void (*make)(Pre *, Buf *, const Name *);
+    bool pair; /* name_op_type */
+} Family;
+struct Pre {
+    Arena *a;
+    Buf *out;
+    const char *who;   /* as in GpuWords */
+    const Family *own; /* of the dialect, before the common ones */
+    int nown;
+    bool (*access)(Buf *b, const char *word); /* makes it where it is one of memory */
+    const char **seen;
+    int nseen, cap;
+};
+void gpu_prelude(Pre *p, const char *body); /* all functions that the body calls, and those that they call */
+void gpu_unary(Buf *b, const Name *n, const char *expr);
+void gpu_binary(Buf *b, const Name *n, const char *expr);
+#endif
