@@ -445,9 +445,23 @@ static Err cuda_time_module(Cx *cx, Module *mod, const Slot *const *sets, int ns
     Err err = cuda_enter(cx, c, &pushed);
     for (int i = 0; i < nsets && !err; i++) err = function_for(cx, c, (CudaModule *)mod, sets[i], &fn[i]);
     Timed t = {c, (CudaModule *)mod, sets, fn, nsets, rows};
-    if (!err) err = cuda_time(cx, c, timed_start, &t, calls, ns);
+    if (!err) err = cuda_time(cx, c, timed_start, &t, nsets, calls, ns);
     cuda_leave(c, pushed);
     rt_put(mod->dev->rt, fn);
+    return err;
+}
+
+static Err cuda_span_module(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int threads, int64_t *ns) {
+    (void)threads;
+    CudaDevice *c = (CudaDevice *)mod->dev;
+    CuFunction fn;
+    bool pushed;
+    Err err = cuda_enter(cx, c, &pushed);
+    if (err) return err;
+    err = function_for(cx, c, (CudaModule *)mod, slots, &fn);
+    Timed t = {c, (CudaModule *)mod, &slots, &fn, 1, rows};
+    if (!err) err = cuda_span(cx, c, timed_start, &t, ns);
+    cuda_leave(c, pushed);
     return err;
 }
 
@@ -519,5 +533,8 @@ const RtOps cuda_ops = {
     .launch = cuda_launch,
     .sync = cuda_sync,
     .time = cuda_time_module,
-    .copy = cuda_copy,
+    .span = cuda_span_module,
+    .clock = {"events around a graph of at least 200 launches (20 where one takes over 0.2 ms)",
+              "events around one launch"},
+    .ceiling = cuda_ceiling,
 };

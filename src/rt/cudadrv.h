@@ -116,6 +116,9 @@ void cuda_leave(CudaDevice *c, bool pushed);
 Err cuda_said(Cx *cx, const CudaDevice *c, int code, Slug slug, const char *what); /* OK for code 0; cx may be NULL */
 /* Time of `calls` starts by `start(user, i)` into the device's stream, in ns: a graph of 200 of them (20 where one
  * takes long), launched often enough, after a warm-up, between two events. */
-Err cuda_time(Cx *cx, CudaDevice *c, int (*start)(void *user, int i, CuStream s), void *user, int calls, int64_t *ns);
-Err cuda_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how);
+/* sets: a graph of whole turns over so many. */
+typedef int CudaStart(void *user, int i, CuStream s);
+Err cuda_time(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int sets, int calls, int64_t *ns);
+Err cuda_span(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int64_t *ns); /* of one, between two events */
+Err cuda_ceiling(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how);
 #endif

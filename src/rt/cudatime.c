@@ -1,5 +1,5 @@
 /* GPU time without hooks around single kernels: events around launches of a graph. And the device's speed of light: the
- * fastest of several copies, timed in the same way. */
+ * fastest of several copies, reads or writes, timed in the same way. */
 #include "cudadrv.h"
 
 #include <stdio.h>
@@ -15,8 +15,9 @@ typedef struct Clock {
     CuEvent from, to;
     CuGraph graph;
     CuGraphExec exec;
-    int (*start)(void *user, int i, CuStream s);
+    CudaStart *start;
     void *user;
+    int sets;
 } Clock;
 
 static int between(Clock *k, int n, bool graph, float *ms) {
@@ -47,6 +48,7 @@ static int run(Clock *k, int calls, double *ns) {
     if (!err) err = k->start(k->user, 0, k->s); /* loads the code, fills the caches */
     if (!err) err = between(k, PROBES, false, &ms);
     int n = (double)ms / PROBES > long_launch_ms ? SHORT_CHAIN : CHAIN;
+    n = (int)ceil_div(n, k->sets) * k->sets; /* else a short turn would find its memory in the cache */
     if (!err) err = chain(k, n);
     if (!err) err = cu->graph_launch(k->exec, k->s);
     int reps = calls < n ? 1 : (int)ceil_div(calls, n);
@@ -55,11 +57,11 @@ static int run(Clock *k, int calls, double *ns) {
     return err;
 }
 
-Err cuda_time(Cx *cx, CudaDevice *c, int (*start)(void *user, int i, CuStream s), void *user, int calls, int64_t *ns) {
+Err cuda_time(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int sets, int calls, int64_t *ns) {
     const Driver *cu = &c->cu;
     double t = 0;
     int err = c->stream ? 0 : cu->stream_new(&c->stream, 1);
-    Clock k = {.c = c, .s = c->stream, .start = start, .user = user};
+    Clock k = {.c = c, .s = c->stream, .start = start, .user = user, .sets = sets};
     if (!err) err = cu->ctx_sync(); /* what came before in other streams */
     if (!err) err = run(&k, calls, &t);
     if (k.exec) cu->graph_exec_free(k.exec);
@@ -70,7 +72,22 @@ Err cuda_time(Cx *cx, CudaDevice *c, int (*start)(void *user, int i, CuStream s)
     return cuda_said(cx, c, err, S_RT_CUDA, "timing");
 }
 
-/* ---- copies ---- */
+Err cuda_span(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int64_t *ns) {
+    const Driver *cu = &c->cu;
+    float ms = 0;
+    int err = c->stream ? 0 : cu->stream_new(&c->stream, 1);
+    Clock k = {.c = c, .s = c->stream, .start = start, .user = user, .sets = 1};
+    if (!err) err = cu->ctx_sync();
+    if (!err) err = cu->event_new(&k.from, 0);
+    if (!err) err = cu->event_new(&k.to, 0);
+    if (!err) err = between(&k, 1, false, &ms);
+    if (k.from) cu->event_free(k.from);
+    if (k.to) cu->event_free(k.to);
+    *ns = (int64_t)((double)ms * 1e6 + 0.5);
+    return cuda_said(cx, c, err, S_RT_CUDA, "timing");
+}
+
+/* ---- copies, reads, writes ---- */
 
 /* One access of 16 bytes a thread, in the order in which the chip hands out blocks, is best where memory is the limit;
  * several in flight where few threads there are. */
@@ -90,34 +107,56 @@ static const char copy_text[] =
     "    _Pragma(\"unroll\") for (int k = 0; k < each; k++) if (i + k * step < n) STORE(to + i + k * step, v[k], "
     "store); \\\n"
     "}\n"
+    "extern \"C\" __global__ void __launch_bounds__(512) read_4(const char *from, char *to, u64 n) { \n"
+    "    const u64 i = ((u64)blockIdx.x * 4 * 512 + threadIdx.x) * 16, step = 512 * 16; \n"
+    "    v4 v[4]; u32 all = 0; \n"
+    "    _Pragma(\"unroll\") for (int k = 0; k < 4; k++) if (i + k * step < n) { LOAD(v[k], from + i + k * step, "
+    "\".nc.L1::no_allocate\"); all |= v[k].x & v[k].y & v[k].z & v[k].w; } \n"
+    "    if (all == 0xdeadbeefu) *(u32 *)to = all; \n" /* what was read must be needed */
+    "}\n"
+    "extern \"C\" __global__ void __launch_bounds__(512) write_1(const char *from, char *to, u64 n) { \n"
+    "    const u64 i = ((u64)blockIdx.x * 512 + threadIdx.x) * 16; \n"
+    "    const v4 v = {(u32)n, 1, 2, 3}; \n"
+    "    if (i < n) STORE(to + i, v, \"\"); \n"
+    "}\n"
+    "extern \"C\" __global__ void __launch_bounds__(512) write_4(const char *from, char *to, u64 n) { \n"
+    "    const u64 i = ((u64)blockIdx.x * 4 * 512 + threadIdx.x) * 16, step = 512 * 16; \n"
+    "    const v4 v = {(u32)n, 1, 2, 3}; \n"
+    "    _Pragma(\"unroll\") for (int k = 0; k < 4; k++) if (i + k * step < n) STORE(to + i + k * step, v, \".cs\"); \n"
+    "}\n"
     "COPY(copy_1, 1, \"\", \"\")\nCOPY(copy_1_stream, 1, \".nc.L1::no_allocate\", \".cs\")\nCOPY(copy_2, 2, \"\", "
     "\"\")\n"
     "COPY(copy_4, 4, \".nc.L1::no_allocate\", \".cs\")\n";
 
 static const struct {
+    CeilingKind kind;
     const char *entry; /* NULL: the driver's own */
     const char *how;
     unsigned each;
-} copies[] = {{NULL, "cuMemcpyDtoDAsync", 0},
-              {"copy_1", "16 bytes a thread", 1},
-              {"copy_1_stream", "16 bytes a thread, not kept in L1, streaming stores", 1},
-              {"copy_2", "2 x 16 bytes a thread", 2},
-              {"copy_4", "4 x 16 bytes a thread, not kept in L1, streaming stores", 4}};
+} ways[] = {{CEILING_COPY, NULL, "cuMemcpyDtoDAsync", 0},
+            {CEILING_COPY, "copy_1", "16 bytes a thread", 1},
+            {CEILING_COPY, "copy_1_stream", "16 bytes a thread, not kept in L1, streaming stores", 1},
+            {CEILING_COPY, "copy_2", "2 x 16 bytes a thread", 2},
+            {CEILING_COPY, "copy_4", "4 x 16 bytes a thread, not kept in L1, streaming stores", 4},
+            {CEILING_READ, "read_4", "4 x 16 bytes a thread, not kept in L1", 4},
+            {CEILING_WRITE, "write_1", "16 bytes a thread", 1},
+            {CEILING_WRITE, "write_4", "4 x 16 bytes a thread, streaming stores", 4}};
 
 typedef struct Job {
     CudaDevice *c;
     CuFunction fn;
     CuPtr from, to;
-    uint64_t bytes;
+    uint64_t bytes, from_step, to_step; /* steps: from set to set; 0 where there is only one */
     unsigned each;
+    int sets;
 } Job;
 
-static int copy_start(void *user, int i, CuStream s) {
+static int move_start(void *user, int i, CuStream s) {
     Job *j = user;
-    (void)i;
-    if (!j->fn) return j->c->cu.copy_device(j->to, j->from, j->bytes, s);
+    CuPtr from = j->from + (uint64_t)(i % j->sets) * j->from_step, to = j->to + (uint64_t)(i % j->sets) * j->to_step;
+    if (!j->fn) return j->c->cu.copy_device(to, from, j->bytes, s);
     uint64_t block = 512ull * 16 * j->each;
-    void *args[] = {&j->from, &j->to, &j->bytes};
+    void *args[] = {&from, &to, &j->bytes};
     return j->c->cu.launch(j->fn, (unsigned)((j->bytes + block - 1) / block), 1, 1, 512, 1, 1, 0, s, args, NULL);
 }
 
@@ -130,7 +169,7 @@ static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
     Err err = OK;
     for (int r = 0; r < reps && !err; r++) {
         int64_t ns = 0;
-        err = cuda_time(cx, j->c, copy_start, j, CHAIN, &ns);
+        err = cuda_time(cx, j->c, move_start, j, j->sets, CHAIN, &ns);
         t[r] = (double)ns / CHAIN;
     }
     qsort(t, (size_t)reps, sizeof *t, by_value);
@@ -138,28 +177,31 @@ static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
     return err;
 }
 
-static Err fastest(Cx *cx, Job *job, CuModule mod, int reps, double *t, double *ns, const char **how) {
+static Err fastest(Cx *cx, Job *job, CeilingKind kind, CuModule mod, int reps, double *t, double *ns,
+                   const char **how) {
     Err err = OK;
-    for (int i = 0; i < COUNT(copies) && !err; i++) {
+    for (int i = 0; i < COUNT(ways) && !err; i++) {
         double x = 0;
-        job->fn = NULL, job->each = copies[i].each;
-        if (copies[i].entry && job->c->cu.module_function(&job->fn, mod, copies[i].entry)) continue;
+        job->fn = NULL, job->each = ways[i].each;
+        if (ways[i].kind != kind) continue;
+        if (ways[i].entry && job->c->cu.module_function(&job->fn, mod, ways[i].entry)) continue;
         err = median_ns(cx, job, reps, t, &x);
-        if (!err && (!*how || x < *ns)) *ns = x, *how = copies[i].how;
+        if (!err && (!*how || x < *ns)) *ns = x, *how = ways[i].how;
     }
     return err;
 }
 
-Err cuda_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
+Err cuda_ceiling(Cx *cx, Device *d, const Ceiling *asked, double *ns, const char **how) {
     CudaDevice *c = (CudaDevice *)d;
     bool pushed = false;
     char *cubin = NULL;
     size_t size = 0;
     CuModule mod = NULL;
     Mem *from = NULL, *to = NULL;
-    (void)threads;
-    bytes = (bytes + 15) & ~(size_t)15;
-    if (reps > 5) reps = 5; /* a sample is a graph of 200 */
+    const CeilingKind kind = asked->kind;
+    const size_t bytes = ((kind == CEILING_COPY ? (asked->bytes + 1) / 2 : asked->bytes) + 15) & ~(size_t)15,
+                 all = bytes * (size_t)asked->sets;
+    const int reps = asked->reps > 5 ? 5 : asked->reps; /* a sample is a graph of 200 */
     if (!c->rtc.lib) return diag(cx, S_RT_NO_NVRTC, NOWHERE, "libnvrtc.so.13 or .12", "%s: %s", d->name, c->rtc.why);
     Unit u = {.dialect = DIALECT_CUDA, .entry = "copy_1", .text = copy_text, .bytes = sizeof copy_text - 1};
     Fail fail = {.slug = S_INTERNAL};
@@ -172,11 +214,17 @@ Err cuda_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns
     if (!nvrtc_build(&c->rtc, rt_options(d->rt)->al, &u, c->arch, false, &cubin, &size, &fail))
         err = diag(cx, fail.slug, NOWHERE, NULL, "%s", fail.text);
     if (!err) err = cuda_said(cx, c, c->cu.module_load(&mod, cubin), S_BUILD_LOAD, "the copy kernels");
-    if (!err) err = mem_new(cx, d, bytes, &from);
-    if (!err) err = mem_new(cx, d, bytes, &to);
+    if (!err) err = mem_new(cx, d, kind == CEILING_WRITE ? 16 : all, &from);
+    if (!err) err = mem_new(cx, d, kind == CEILING_READ ? 16 : all, &to);
     if (!err) {
-        Job job = {.c = c, .from = (CuPtr)(uintptr_t)mem_at(from), .to = (CuPtr)(uintptr_t)mem_at(to), .bytes = bytes};
-        err = fastest(cx, &job, mod, reps, t, ns, how);
+        Job job = {.c = c,
+                   .from = (CuPtr)(uintptr_t)mem_at(from),
+                   .to = (CuPtr)(uintptr_t)mem_at(to),
+                   .bytes = bytes,
+                   .from_step = kind == CEILING_WRITE ? 0 : bytes,
+                   .to_step = kind == CEILING_READ ? 0 : bytes,
+                   .sets = asked->sets};
+        err = fastest(cx, &job, kind, mod, reps, t, ns, how);
     }
     mem_free(from);
     mem_free(to);

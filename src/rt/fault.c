@@ -1,5 +1,5 @@
-/* "fault:K": the host, but its K-th call (build, memory, write, read, launch, sync, time or copy) fails; every other
- * one is passed on. */
+/* "fault:K": the host, but its K-th call (build, memory, write, read, launch, sync, time, span or ceiling) fails; every
+ * other one is passed on. */
 #include "local.h"
 
 #include <stdatomic.h>
@@ -124,9 +124,14 @@ static Err fault_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int
     return err ? err : mod_time(cx, inner_module(m), sets, nsets, rows, threads, calls, ns);
 }
 
-static Err fault_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
-    Err err = strike(cx, d, "copy");
-    return err ? err : dev_copy_ns(cx, inner_device(d), bytes, threads, reps, ns, how);
+static Err fault_span(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads, int64_t *ns) {
+    Err err = strike(cx, m->dev, "span");
+    return err ? err : mod_span(cx, inner_module(m), slots, rows, threads, ns);
+}
+
+static Err fault_ceiling(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how) {
+    Err err = strike(cx, d, "ceiling");
+    return err ? err : dev_ceiling(cx, inner_device(d), c, ns, how);
 }
 
 const RtOps fault_ops = {
@@ -143,5 +148,6 @@ const RtOps fault_ops = {
     .launch = fault_launch,
     .sync = fault_sync,
     .time = fault_time,
-    .copy = fault_copy,
+    .span = fault_span,
+    .ceiling = fault_ceiling,
 };

@@ -257,11 +257,19 @@ static Err host_sync(Cx *cx, Device *d) {
     return OK; /* a launch returns when it is done */
 }
 
-static Err host_time_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
+static Err host_span(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int threads, int64_t *ns) {
+    int64_t from = os_now_ns();
+    Err err = host_launch(cx, mod, slots, rows, threads);
+    *ns = os_now_ns() - from;
+    return err;
+}
+
+static Err host_time_ceiling(Cx *cx, Device *d, const Ceiling *asked, double *ns, const char **how) {
     HostDevice *h = (HostDevice *)d;
-    if (threads == 0 || threads > h->threads) threads = h->threads;
-    if (bytes / 4 < SERIAL_ELEMENTS) threads = 1;
-    return host_copy(cx, d, h->pool, bytes, threads, reps, ns, how);
+    Ceiling c = *asked;
+    if (c.threads == 0 || c.threads > h->threads) c.threads = h->threads;
+    if (c.bytes / 8 < SERIAL_ELEMENTS) c.threads = 1;
+    return host_ceiling(cx, d, h->pool, &c, ns, how);
 }
 
 const RtOps host_ops = {
@@ -276,5 +284,8 @@ const RtOps host_ops = {
     .read = plain_read,
     .launch = host_launch,
     .sync = host_sync,
-    .copy = host_time_copy,
+    .span = host_span,
+    .clock = {"the monotonic clock around calls of the kernel's function on its threads",
+              "the monotonic clock around one call of the kernel's function on its threads"},
+    .ceiling = host_time_ceiling,
 };

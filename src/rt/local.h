@@ -41,8 +41,11 @@ typedef struct RtOps {
     /* May be NULL: a loop of launches and one sync, by the monotonic clock. */
     Err (*time)(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
                 int64_t *ns);
+    /* May be NULL: a launch and one sync, by the monotonic clock. */
+    Err (*span)(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads, int64_t *ns);
+    const char *clock[2]; /* of time and of span, in words; NULL: the monotonic clock around launches and a sync */
     /* May be NULL: rt.not_offered. */
-    Err (*copy)(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how);
+    Err (*ceiling)(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how);
 } RtOps;
 
 #define RUNTIME(name) extern const RtOps name##_ops;
@@ -108,5 +111,5 @@ int so_code_bytes(const char *file, size_t n); /* of an ELF file; -1: not one */
 
 /* ---- copy.c ---- */
 struct Pool;
-Err host_copy(Cx *cx, Device *d, struct Pool *pool, size_t bytes, int threads, int reps, double *ns, const char **how);
+Err host_ceiling(Cx *cx, Device *d, struct Pool *pool, const Ceiling *c, double *ns, const char **how);
 #endif

@@ -267,12 +267,42 @@ Err mod_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows
     return err;
 }
 
-Err dev_copy_ns(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
+Err mod_span(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads, int64_t *ns) {
+    *ns = 0;
+    if (rows < 1 || threads < 0)
+        return diag(cx, S_ARG, NOWHERE, "at least one row", "rows = %lld, threads = %d", (long long)rows, threads);
+    const RtOps *ops = m->dev->ops;
+    if (ops->span) return ops->span(cx, m, slots, rows, threads, ns);
+    Err err = dev_sync(cx, m->dev);
+    int64_t from = os_now_ns();
+    if (!err) err = ops->launch(cx, m, slots, rows, threads);
+    if (!err) err = dev_sync(cx, m->dev);
+    *ns = os_now_ns() - from;
+    return err;
+}
+
+const char *dev_clock(const Device *d, bool single) {
+    const char *how = d->ops->clock[single];
+    return how ? how : "the monotonic clock around launches and a synchronise";
+}
+
+const char *ceiling_text(CeilingKind k) {
+    static const char *const kinds[CEILING_KINDS] = {"copy", "read", "write"};
+    return kinds[k];
+}
+
+Err dev_ceiling(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how) {
     *ns = 0;
     *how = NULL;
-    if (bytes == 0 || threads < 0 || reps < 1 || reps > 100000)
-        return diag(cx, S_ARG, NOWHERE, "bytes and reps of at least 1", "bytes = %zu, threads = %d, reps = %d", bytes,
-                    threads, reps);
-    if (!d->ops->copy) return diag(cx, S_RT_NOT_OFFERED, NOWHERE, NULL, "device %s cannot time a copy", d->name);
-    return d->ops->copy(cx, d, bytes, threads, reps, ns, how);
+    if (c->bytes == 0 || c->threads < 0 || c->sets < 1 || c->reps < 1 || c->reps > 100000)
+        return diag(cx, S_ARG, NOWHERE, "bytes, sets and reps of at least 1",
+                    "bytes = %zu, sets = %d, threads = %d, reps = %d", c->bytes, c->sets, c->threads, c->reps);
+    if (!d->ops->ceiling)
+        return diag(cx, S_RT_NOT_OFFERED, NOWHERE, NULL, "device %s cannot time a %s", d->name, ceiling_text(c->kind));
+    return d->ops->ceiling(cx, d, c, ns, how);
+}
+
+Err dev_copy_ns(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
+    Ceiling c = {.kind = CEILING_COPY, .bytes = 2 * bytes, .sets = 1, .threads = threads, .reps = reps};
+    return dev_ceiling(cx, d, &c, ns, how);
 }

@@ -66,7 +66,21 @@ int64_t t_now_ns(void); /* monotonic */
 /* Time of `calls` launches, which take the nsets slots sets in turn (so that "cold" can rotate), in ns for all calls
  * together. */
 Err mod_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls, int64_t *ns);
-/* Fastest of several tuned copies of `bytes` read and as many written (hosts: memcpy and a streaming-store copy),
- * median ns of `reps`. */
+/* The device's span of one call that nothing else runs beside, in ns: on hosts that of the kernel's function on its
+ * threads, on GPUs between two events. */
+Err mod_span(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads, int64_t *ns);
+const char *dev_clock(const Device *d, bool single); /* how mod_time or mod_span took their time, in words */
+
+/* The speed of light of moving bytes: the fastest of several ways, median ns of `reps`. A copy reads half of the bytes
+ * and writes the other half. sets: buffers that are taken in turn, so that the caches hold none of them. */
+typedef enum CeilingKind { CEILING_COPY, CEILING_READ, CEILING_WRITE, CEILING_KINDS } CeilingKind;
+const char *ceiling_text(CeilingKind k);
+typedef struct Ceiling {
+    CeilingKind kind;
+    size_t bytes;
+    int sets, threads, reps;
+} Ceiling;
+Err dev_ceiling(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how);
+/* A copy of `bytes` read and as many written, in one place. */
 Err dev_copy_ns(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how);
 #endif

@@ -106,8 +106,8 @@ static Err p_time(Cx *cx, Module *mod, const Slot *const *sets, int nsets, int64
     *ns = (os_now_ns() - from + 1) * calls / (calls < 8 ? calls : 8);
     return OK;
 }
-static Err p_copy(Cx *cx, Device *d, size_t bytes, int threads, int reps, double *ns, const char **how) {
-    return dev_copy_ns(cx, ((Planted *)d)->inner, bytes, threads, reps, ns, how);
+static Err p_ceiling(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how) {
+    return dev_ceiling(cx, ((Planted *)d)->inner, c, ns, how);
 }
 static void p_close(Device *d) {
     rt_put(d->rt, d);
@@ -123,7 +123,7 @@ static const RtOps planted_ops = {.name = "planted",
                                   .launch = p_launch,
                                   .sync = p_sync,
                                   .time = p_time,
-                                  .copy = p_copy};
+                                  .ceiling = p_ceiling};
 
 /* A search on such a device. */
 typedef struct Bench {

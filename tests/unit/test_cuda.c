@@ -364,6 +364,18 @@ static void test_launch(void **state) {
     const char *how;
     assert_int_equal(dev_copy_ns(&f.cx, f.d, 1000, 0, 3, &copy, &how), OK);
     assert_true(copy > 0 && how);
+    for (int kind = 0; kind < CEILING_KINDS; kind++) {
+        Ceiling c = {.kind = (CeilingKind)kind, .bytes = 1000, .sets = 300, .reps = 2};
+        assert_int_equal(dev_ceiling(&f.cx, f.d, &c, &copy, &how), OK);
+        assert_true(copy > 0 && how);
+    }
+    assert_int_equal(mod_span(&f.cx, m, s, 64, 0, &ns), OK);
+    assert_int_equal(ns, 1000000);
+    const Slot *many[300];
+    for (int i = 0; i < 300; i++) many[i] = s;
+    before = f.last->launches;
+    assert_int_equal(mod_time(&f.cx, m, many, 300, 64, 0, 1, &ns), OK);
+    assert_true(f.last->launches - before >= 300); /* a graph of a whole turn, however few calls are asked for */
     mod_free(m);
     fake_close(&f);
 }

@@ -264,6 +264,23 @@ static void test_time(void **state) {
             assert_true(copy > 0);
             assert_non_null(how);
         }
+    for (int kind = 0; kind < CEILING_KINDS; kind++)
+        for (int turns = 1; turns <= 3; turns++) {
+            Ceiling ask = {.kind = (CeilingKind)kind, .bytes = 100003, .sets = turns, .threads = 2, .reps = 3};
+            assert_int_equal(dev_ceiling(&k.cx, k.d, &ask, &copy, &how), OK);
+            assert_true(copy > 0 && how);
+        }
+    int64_t span = 0;
+    Data *t = calloc(1, sizeof *t);
+    assert_non_null(t);
+    Slot slots[] = {{.p = t->x}, {.p = t->y}, {.p = t->count}, {.i = N}};
+    m = build_scale(&k);
+    assert_int_equal(mod_span(&k.cx, m, slots, ROWS, 1, &span), OK);
+    assert_true(span > 0 && t->count[ROWS - 1] == 1);
+    expect(&k.cx, mod_span(&k.cx, m, slots, 0, 1, &span), S_ARG);
+    assert_non_null(strstr(dev_clock(k.d, true), "one call"));
+    mod_free(m);
+    free(t);
     assert_int_equal(dev_sync(&k.cx, k.d), OK);
     expect(&k.cx, dev_copy_ns(&k.cx, k.d, 0, 1, 3, &copy, &how), S_ARG);
     close_desk(&k);
@@ -293,6 +310,8 @@ static void test_null(void **state) {
     assert_int_equal(mod_launch(NULL, m, &slot, 5, 0), OK);
     assert_int_equal(mod_time(&k.cx, m, sets, 1, 5, 0, 1000, &ns), OK);
     assert_true(ns > 0);
+    assert_int_equal(mod_span(&k.cx, m, &slot, 5, 0, &ns), OK);
+    assert_true(ns > 0 && strstr(dev_clock(d, true), "monotonic"));
     assert_int_equal(dev_sync(&k.cx, d), OK);
     assert_int_equal(mem_new(&k.cx, d, 100, &mem), OK);
     mem_free(mem);
