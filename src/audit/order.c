@@ -20,6 +20,7 @@ static bool is_identity(Op op, Ty ty, Num c) {
     case OP_AND: return c.b;
     case OP_OR: return !c.b;
     case OP_MAX:
+    case OP_ATLEAST:
         if (real) return is_real(ty, c, -INFINITY);
         return ty_is_signed(ty) ? c.i == (wide ? INT64_MIN : INT32_MIN) : c.u == 0;
     case OP_MIN:
@@ -104,7 +105,8 @@ static Err state_check(Audit *u, int c, const CellUse *q) {
     ins_sources(u, k->ins[q->set].a[0], marks);
     for (int i = 0; i < q->set; i++) {
         old |= marks[i] && k->ins[i].k == K_CELL && k->ins[i].imm == c && u->at[i].node == u->at[q->set].node;
-        most |= i == k->ins[q->set].a[0] && k->ins[i].k == K_OP && k->ins[i].op == OP_MAX;
+        most |=
+            i == k->ins[q->set].a[0] && k->ins[i].k == K_OP && (k->ins[i].op == OP_MAX || k->ins[i].op == OP_ATLEAST);
     }
     if (!old) FIND(S_AUDIT_ACCUMULATOR, "%s: does not depend on what the cell held", ins_text(u, q->set));
     if (!is_identity(most ? OP_MAX : OP_ADD, init->ty, init->c))

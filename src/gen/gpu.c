@@ -83,7 +83,7 @@ static const char *identity(Emit *e, Op op, Ty ty) {
     case OP_OR: return "false";
     default: break;
     }
-    Red r = op == OP_MAX ? RED_MAX : RED_MIN;
+    Red r = op == OP_MAX || op == OP_ATLEAST ? RED_MAX : RED_MIN;
     if (ty == TY_F32)
         n.f = (float)red_identity_f64(r, ty);
     else if (f)

@@ -159,6 +159,7 @@ static const char *join_name(Op op) {
     case OP_MUL: return "mul";
     case OP_MAX: return "max";
     case OP_MIN: return "min";
+    case OP_ATLEAST: return "atleast";
     case OP_AND: return "and";
     default: return "or";
     }
@@ -368,17 +369,26 @@ static void host_step(Emit *e, int i, const Step *s) {
                 int n = active(e, s, f, v, r);
                 if (n) elem(e, i, s, f, v, r, n);
             }
-    if (in->k == K_STOREP && e->k->plan.prefetch && e->sweep == e->k->nsweeps - 1) prefetch(e, s);
+    if (e->k->plan.prefetch && i == e->node_end - 1) prefetch(e, s);
 }
 
-/* In the last sweep: the lines of the rows ahead that their first sweep will read. Only inputs whose rows lie one
- * stride apart. */
+/* At the end of a step of the sweep that has most to compute, where the memory has least to do (softmax 1024x4096: 1.2
+ * times as fast as in the sweep that stores): the lines of the rows ahead that their first sweep will read. Only inputs
+ * whose rows lie one stride apart. */
 static void prefetch(Emit *e, const Step *s) {
     const Kern *k = e->k;
     const Node *first = NULL, *head = &k->node[k->root];
-    for (int n = 0; n < k->nnodes && !first; n++)
-        if (k->node[n].kind == NODE_SWEEP) first = &k->node[n];
-    if (!first || first->domain != e->domain || k->plan.V != 1) return;
+    int most = -1, busiest = -1, sweep = 0;
+    for (int n = 0; n < k->nnodes; n++) {
+        const Node *q = &k->node[n];
+        if (q->kind != NODE_SWEEP) continue;
+        if (!first) first = q;
+        int ops = 0;
+        for (int i = q->i0; i < q->i1; i++) ops += at(e, i)->k == K_OP && at(e, i)->rank == RANK_ELEM;
+        if (q->domain == first->domain && ops >= most) most = ops, busiest = sweep;
+        sweep++;
+    }
+    if (!first || e->sweep != busiest || k->plan.V != 1) return;
     for (int i = first->i0; i < first->i1; i++) {
         const Ins *in = at(e, i);
         if (in->k != K_LOADP || in->a[1] >= 0) continue;

@@ -150,7 +150,7 @@ int kb_cast(Kb *b, Ty to, int x);             /* storage type `to`; result its c
 int kb_bits(Kb *b, Ty to, int x);             /* same bits, other type (f32 <-> i32) */
 /* f32 special functions in adds, multiplies, FMAs, selects and bit operations: at most 2 ulp, the same bits everywhere.
  * gen/math.c */
-int math_expand(Kb *b, Op op, int x, int y);
+int math_expand(Kb *b, Op op, int x, int y, const Range *of_x); /* of_x: what is known of x, or NULL */
 
 /* ---- read, check, run ---- */
 void kern_print(const Kern *k, Buf *out); /* for reading; every field that matters shows */

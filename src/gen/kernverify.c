@@ -164,7 +164,8 @@ static Ty slot_type(const Kern *k, int slot) {
 }
 
 static bool folds(Op op) {
-    return op == OP_ADD || op == OP_MUL || op == OP_MIN || op == OP_MAX || op == OP_AND || op == OP_OR;
+    return op == OP_ADD || op == OP_MUL || op == OP_MIN || op == OP_MAX || op == OP_AND || op == OP_OR ||
+           op == OP_ATLEAST;
 }
 
 static Err check_op(Walk *w, int i) {

@@ -134,6 +134,11 @@ static Op arg_op(const Val *v) {
     return v->red == RED_ARGMAX ? OP_MAX : OP_MIN;
 }
 
+/* What joins two elements. */
+static Op red_op(const Low *l, const Val *v) {
+    return l->pb->range[v - l->p->val].passes_nan ? OP_ATLEAST : (Op)red_info(v->red)->join;
+}
+
 /* What a reduction adds up, in the type it adds up in. */
 static int operand(Low *l, const Val *v) {
     int x = low_val(l, v->a[0]);
@@ -307,7 +312,7 @@ static void add_up(Low *l, const Val *v, int x, int index, Home *h, int at, bool
     if (stripe && h->b >= 0) l->k->stripe[h->b].last = l->sweep_node;
     int old = kb_ins(&l->b, get);
     if (!is_arg(v)) {
-        put.a[1] = kb_op(&l->b, (Op)red_info(v->red)->join, old, x, -1);
+        put.a[1] = kb_op(&l->b, red_op(l, v), old, x, -1);
         kb_ins(&l->b, put);
         return;
     }
@@ -338,7 +343,7 @@ static void red_sweep(Low *l, const Sink *s, Home *h) {
     } else {
         int cell = h->kept == MEET_AND_ADD_UP ? h->pair.cell[0] : h->a;
         Ins f = {.k = is_arg(v) ? K_FOLD2 : K_FOLD,
-                 .op = is_arg(v) ? arg_op(v) : (Op)red_info(v->red)->join,
+                 .op = is_arg(v) ? arg_op(v) : red_op(l, v),
                  .ty = acc_type(l, v),
                  .rank = RANK_PACK,
                  .a = {x, index, -1},
@@ -367,7 +372,7 @@ static void red_join(Low *l, const Sink *s, Home *h) {
             (Ins){.k = K_JOIN2, .op = arg_op(v), .ty = acc_type(l, v), .rank = RANK_ROW, .a = {x, i, -1}, .param = -1});
         index = kb_ins(&l->b, (Ins){.k = K_JOIN2I, .ty = TY_I64, .rank = RANK_ROW, .a = {value, -1, -1}, .param = -1});
     } else {
-        Op op = (Op)red_info(v->red)->join;
+        Op op = red_op(l, v);
         value = low_join(l, op, low_merge(l, a, op));
     }
     if (sum)

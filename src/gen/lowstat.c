@@ -12,8 +12,10 @@ static int fconst(Low *l, int like, double x) {
     return kb_const_f(&l->b, l->k->ins[like].ty, x);
 }
 
+/* e^x of an x that is not above 0 */
 static int exp_of(Low *l, int x) {
-    return l->k->poly && l->k->ins[x].ty == TY_F32 ? math_expand(&l->b, OP_EXP, x, -1)
+    static const Range below = {.lo = -INFINITY, .hi = 0, .most = INFINITY};
+    return l->k->poly && l->k->ins[x].ty == TY_F32 ? math_expand(&l->b, OP_EXP, x, -1, &below)
                                                    : kb_op(&l->b, OP_EXP, x, -1, -1);
 }
 
@@ -57,6 +59,10 @@ static int finite_max(Low *l, int m) {
     return kb_op(&l->b, OP_WHERE, none, fconst(l, m, 0), m);
 }
 
+static Op online_max(const Low *l, const Pair *pr) {
+    return l->pb->range[pr->first].passes_nan ? OP_ATLEAST : OP_MAX;
+}
+
 static int active(Low *l, Ty ty) {
     int n = kb_ins(&l->b, (Ins){.k = K_ACTIVE, .ty = TY_F32, .rank = RANK_PACK, .a = {-1, -1, -1}, .param = -1});
     return kb_cast(&l->b, ty, n);
@@ -88,7 +94,8 @@ void pair_before(Low *l, const Pair *pr, PairCells *c) {
 void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
     int x = low_val(l, pr->x);
     if (pr->stat == STAT_ONLINE) {
-        int m0 = cell_get(l, c->cell[0], RANK_PACK), m1 = op2(l, OP_MAX, m0, pack_fold(l, OP_MAX, x, -INFINITY));
+        Op max = online_max(l, pr);
+        int m0 = cell_get(l, c->cell[0], RANK_PACK), m1 = op2(l, max, m0, pack_fold(l, max, x, -INFINITY));
         int m = finite_max(l, m1);
         int e = exp_of(l, op2(l, OP_SUB, x, m));
         int scale = exp_of(l, op2(l, OP_SUB, m0, m));
@@ -122,7 +129,8 @@ void pair_after(Low *l, const Pair *pr, PairCells *c) {
     Ty ty = l->p->val[pr->second].ty;
     int *first = &l->red_now[pr->first], *second = &l->red_now[pr->second];
     if (pr->stat == STAT_ONLINE) {
-        int ml = cell_get(l, c->cell[0], RANK_LANE), m = low_join(l, OP_MAX, ml), inf = fconst(l, m, INFINITY);
+        int ml = cell_get(l, c->cell[0], RANK_LANE), m = low_join(l, online_max(l, pr), ml),
+            inf = fconst(l, m, INFINITY);
         int sl = cell_get(l, c->cell[1], RANK_LANE);
         int s = op2(l, OP_MUL, sl, exp_of(l, op2(l, OP_SUB, ml, finite_max(l, m))));
         s = low_join(l, OP_ADD, s);

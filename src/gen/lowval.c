@@ -283,11 +283,13 @@ static int reduction(Low *l, int v) {
 /* x / u as (x p) (1 / m), p a power of two and m = u p: m lies in [0.5, 4), or is a subnormal u times 2^126, so neither
  * factor leaves the range before the quotient does. 0, inf and NaN keep p = 1, and 1 / m gives what x / u would. */
 typedef struct Recip {
-    int p, r;
+    int p, r; /* p -1: it is 1 for every u that this value can take */
 } Recip;
 
-static Recip reciprocal(Low *l, int u) {
+static Recip reciprocal(Low *l, int u, const Range *of_u) {
     Kb *b = &l->b;
+    if (of_u->lo >= 0x1p-120 && of_u->most <= 0x1p120) /* 1 / u is 0, NaN or an ordinary number: never a subnormal */
+        return (Recip){-1, kb_op(b, OP_DIV, kb_const_f(b, TY_F32, 1), u, -1)};
     int zero = kb_const_f(b, TY_F32, 0), one = kb_const_f(b, TY_F32, 1), inf = kb_const_f(b, TY_F32, INFINITY);
     int size = kb_op(b, OP_ABS, u, -1, -1), some = kb_op(b, OP_GT, size, zero, -1),
         finite = kb_op(b, OP_LT, size, inf, -1);
@@ -320,13 +322,14 @@ static int compute(Low *l, int val) {
     }
     for (int i = 0; i < op_info(v->op)->arity; i++) x[i] = low_val(l, v->a[i]);
     if (by_reciprocal(l, v) && rank_of(l, x[0]) == RANK_ELEM && rank_of(l, x[1]) == RANK_ROW) {
-        Recip q = reciprocal(l, x[1]);
-        return kb_op(&l->b, OP_MUL, kb_op(&l->b, OP_MUL, x[0], q.p, -1), q.r, -1);
+        Recip q = reciprocal(l, x[1], &l->pb->range[v->a[1]]);
+        int scaled = q.p < 0 ? x[0] : kb_op(&l->b, OP_MUL, x[0], q.p, -1);
+        return kb_op(&l->b, OP_MUL, scaled, q.r, -1);
     }
     if (v->op == OP_CAST) return kb_cast(&l->b, v->to, x[0]);
     if (v->op == OP_BITS) return kb_bits(&l->b, v->to, x[0]);
     if (l->k->poly && v->ty == TY_F32 && op_info(v->op)->cost == COST_SPECIAL)
-        return math_expand(&l->b, v->op, x[0], x[1]);
+        return math_expand(&l->b, v->op, x[0], x[1], &l->pb->range[v->a[0]]);
     return kb_op(&l->b, v->op, x[0], x[1], x[2]);
 }
 
@@ -389,7 +392,7 @@ void low_hoist(Low *l, int val, int domain) {
     if (v->op == OP_RED) return;
     for (int n = val_deps(l->p, v, dep), i = 0; i < n; i++) low_hoist(l, dep[i], domain);
     if (by_reciprocal(l, v) && !(l->p->val[v->a[1]].axes & l->k->domain[domain].mapped))
-        reciprocal(l, low_val(l, v->a[1]));
+        reciprocal(l, low_val(l, v->a[1]), &l->pb->range[v->a[1]]);
 }
 
 int low_val(Low *l, int val) {

@@ -92,11 +92,17 @@ static int exp2_within(Kb *b, int x, int lo) {
     return kb_op(b, OP_LDEXP, p, n, -1);
 }
 
-static int expand_exp(Kb *b, int x) {
-    return exp_within(b, at_least(b, at_most(b, x, 89), -176), false);
+/* x within [least, most], where it may lie outside */
+static int clamped(Kb *b, int x, const Range *of_x, double least, double most) {
+    if (!of_x || of_x->hi > most) x = at_most(b, x, most);
+    return !of_x || of_x->lo < least ? at_least(b, x, least) : x;
 }
-static int expand_exp2(Kb *b, int x) {
-    return exp2_within(b, at_least(b, at_most(b, x, 129), least_n), -1);
+
+static int expand_exp(Kb *b, int x, const Range *of_x) {
+    return exp_within(b, clamped(b, x, of_x, -176, 89), false);
+}
+static int expand_exp2(Kb *b, int x, const Range *of_x) {
+    return exp2_within(b, clamped(b, x, of_x, least_n, 129), -1);
 }
 
 /* From z = e^-|x|, which cannot overflow: k - k z / (1 + z), k = z below zero and else 1. The error of the division
@@ -239,10 +245,10 @@ static int expand_rsqrt(Kb *b, int x) {
     return DIV(F(1), root);
 }
 
-int math_expand(Kb *b, Op op, int x, int y) {
+int math_expand(Kb *b, Op op, int x, int y, const Range *of_x) {
     switch (op) {
-    case OP_EXP: return expand_exp(b, x);
-    case OP_EXP2: return expand_exp2(b, x);
+    case OP_EXP: return expand_exp(b, x, of_x);
+    case OP_EXP2: return expand_exp2(b, x, of_x);
     case OP_LOG: return expand_log(b, x);
     case OP_LOG2: return expand_log2(b, x);
     case OP_TANH: return expand_tanh(b, x);

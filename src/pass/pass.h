@@ -9,6 +9,14 @@
  * parameters. */
 Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *s);
 
+/* What is true of an f32 value wherever the program runs, in every plan. */
+typedef struct Range {
+    double lo, hi;   /* every value that is not NaN lies within, infinities too */
+    double most;     /* no finite one is larger, its sign apart */
+    bool passes_nan; /* a maximum: NaN elements may be passed over, and the sign of a zero be either */
+} Range;
+const Range *pass_ranges(Cx *cx, const Prog *p, const Shape *s); /* one a value of a simplified program */
+
 enum { MAX_DOMAINS = 16, MAX_SINKS = 96, MAX_CANDS = 64, MAX_PAIRS = 16 };
 
 /* An index space swept together. The serial axes are looped over by every lane; the mapped ones, flattened in axis

@@ -15,6 +15,7 @@ Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, u
     Err e = shape_bind(cx, source, &out->shape);
     if (e) return e;
     out->prog = pass_simplify(cx, source, &out->shape);
+    out->range = pass_ranges(cx, out->prog, &out->shape);
     return OK;
 }
 

@@ -62,6 +62,7 @@ Err hold_read(Cx *cx, const char *s, size_t n, Hold *out);
 typedef struct Problem {
     const Prog *prog;   /* simplified */
     const Prog *source; /* as written */
+    const Range *range; /* of each value of prog */
     Shape shape;        /* rows may be -1: not known */
     Caps caps;
     bool noalias;       /* inputs and outputs do not overlap (checked at every launch); without it nothing is held */

@@ -337,7 +337,7 @@ static inline bool sum_from_one(Cx *cx, Kern *k) {
 static inline bool max_from_zero(Cx *cx, Kern *k) {
     (void)cx;
     int i = find(k, K_INIT, 0);
-    return k->ins[find(k, K_FOLD, 0)].op == OP_MAX && (k->ins[i].c = (Num){.f = 0}, true);
+    return k->ins[find(k, K_FOLD, 0)].op == OP_ATLEAST && (k->ins[i].c = (Num){.f = 0}, true);
 }
 static inline bool state_from_zero(Cx *cx, Kern *k) {
     return (void)cx, k->ins[find(k, K_INIT, 0)].c = (Num){.f = 0}, true;

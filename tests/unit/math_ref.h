@@ -22,7 +22,7 @@ static inline void expansion_make(Expansion *e, Op op) {
     int in[2];
     for (int i = 0; i < 2; i++)
         in[i] = kb_ins(&e->b, (Ins){.k = K_SLOT, .ty = TY_F32, .rank = RANK_ELEM, .a = {-1, -1, -1}, .imm = i});
-    e->result = math_expand(&e->b, op, in[0], op_info(op)->arity == 2 ? in[1] : -1);
+    e->result = math_expand(&e->b, op, in[0], op_info(op)->arity == 2 ? in[1] : -1, NULL);
 }
 static inline int expansion_ops(const Expansion *e) { /* free ones (same bits, other type) not counted */
     int n = 0;
