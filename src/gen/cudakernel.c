@@ -18,6 +18,7 @@ static const GpuWords words = {.dialect = DIALECT_CUDA,
                                .group = "(i64)blockIdx.x",
                                .barrier = "__syncthreads()",
                                .who = ", everyone",
+                               .wide = "ll",
                                .shared = cuda_shared};
 
 static void cuda_head(Emit *e) {

@@ -41,9 +41,9 @@ const char *emit_number(Emit *e, Ty ty, Num c) {
     case TY_I32:
         return c.i == INT32_MIN ? "(-2147483647 - 1)" : emit_text(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
     case TY_I64:
-        return c.i == INT64_MIN ? "(-9223372036854775807ll - 1)"
-                                : emit_text(e, c.i < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", c.i);
-    default: return emit_text(e, "%" PRIu64 "%s", c.u, ty == TY_U32 ? "u" : "ull");
+        return c.i == INT64_MIN ? emit_text(e, "(-9223372036854775807%s - 1)", e->wide)
+                                : emit_text(e, c.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", c.i, e->wide);
+    default: return emit_text(e, "%" PRIu64 "u%s", c.u, ty == TY_U32 ? "" : e->wide);
     }
 }
 
@@ -51,11 +51,11 @@ void emit_int_range(Ty t, const char **lo, const char **hi) {
     static const char *const r[TY_COUNT][2] = {[TY_I8] = {"-128", "127"},
                                                [TY_I16] = {"-32768", "32767"},
                                                [TY_I32] = {"(-2147483647 - 1)", "2147483647"},
-                                               [TY_I64] = {"(-9223372036854775807ll - 1)", "9223372036854775807ll"},
+                                               [TY_I64] = {"(-9223372036854775807 - 1)", "9223372036854775807"},
                                                [TY_U8] = {"0", "255"},
                                                [TY_U16] = {"0", "65535"},
                                                [TY_U32] = {"0u", "4294967295u"},
-                                               [TY_U64] = {"0ull", "18446744073709551615ull"}};
+                                               [TY_U64] = {"0u", "18446744073709551615u"}};
     *lo = r[t][0], *hi = r[t][1];
 }
 
@@ -149,15 +149,19 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     static const struct {
         const Speak *speak;
         Dialect dialect;
-    } spoken[KIND_COUNT] = {[KIND_HOST] = {&speak_host, DIALECT_HOST}, [KIND_CUDA] = {&speak_cuda, DIALECT_CUDA}};
+    } spoken[KIND_COUNT] = {[KIND_HOST] = {&speak_host, DIALECT_HOST},
+                            [KIND_CUDA] = {&speak_cuda, DIALECT_CUDA},
+                            [KIND_METAL] = {&speak_metal, DIALECT_METAL}};
     const Speak *speak = spoken[pb->caps.kind].speak;
     if (!speak)
-        return diag(cx, S_EMIT_KIND, NOWHERE, "a host or CUDA device or preset", "no dialect for %s devices yet",
+        return diag(cx, S_EMIT_KIND, NOWHERE, "a host, CUDA or Metal device or preset", "no dialect for %s devices yet",
                     kind_text(pb->caps.kind));
-    Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1};
+    Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1, .wide = "ll"};
     e.speak->head(&e);
     emit_nodes(&e, k->root);
     e.speak->tail(&e);
+    Err err = e.speak->check ? e.speak->check(&e) : OK;
+    if (err) return err;
     Buf all = buf_new(cx->a), plan = buf_new(cx->a);
     plan_print(&k->plan, &plan);
     buf_fmt(&all, "/* rowfold: %s\n * %s\n */\n", k->name, plan.s);

@@ -26,6 +26,7 @@ typedef struct Speak {
     bool (*unrolls)(const Emit *e, const Node *sweep);    /* must all its steps be written out? NULL: never */
     void (*loop)(Emit *e, const Node *loop);              /* what stands before a loop; may be NULL */
     void (*ahead)(Emit *e, const Node *block);            /* before a block; may be NULL */
+    Err (*check)(const Emit *e); /* is what was emitted within what the device can have? NULL: always */
 } Speak;
 
 struct Emit {
@@ -36,6 +37,7 @@ struct Emit {
     Buf out;
     int depth, sweep;   /* sweep: its number among the kern's */
     int domain;         /* of the sweep being emitted, -1 */
+    const char *wide;   /* suffix of 64-bit constants */
     const char *serial; /* name of the loop variable over serial points */
     int node_end;       /* behind the last instruction of the block or sweep being emitted */
     /* the host dialect's own */
@@ -52,15 +54,16 @@ struct Emit {
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
 };
-extern const Speak speak_host, speak_cuda;
+extern const Speak speak_host, speak_cuda, speak_metal;
 void host_prelude(Emit *e, const char *body, Buf *out);
 void cuda_prelude(Emit *e, const char *body, Buf *out);
+void metal_prelude(Emit *e, const char *body, Buf *out);
 
 /* Many accumulators, or many registers of them, are an array that is indexed at run time; few are variables that the
  * text names. */
 bool cell_is_array(const Emit *e, const Cell *c);
 const char *emit_text(Emit *e, const char *fmt, ...) PRINTF(2, 3); /* in the arena */
-const char *emit_number(Emit *e, Ty ty, Num c);                    /* a finite constant of C and CUDA; not bool */
+const char *emit_number(Emit *e, Ty ty, Num c);                    /* a finite constant; not bool */
 void emit_int_range(Ty t, const char **lo, const char **hi);       /* the ends of an integer type */
 void line(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 #endif

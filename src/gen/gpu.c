@@ -502,6 +502,7 @@ void gpu_locals(Emit *e) {
 /* Before anything else of a unit. */
 void gpu_begin(Emit *e, const GpuWords *words) {
     e->words = words;
+    e->wide = words->wide;
     e->done = NEWN(e->cx->a, bool, e->k->nins);
     e->early = NEWN(e->cx->a, bool, e->k->nins);
     e->side_by_side = rows_side_by_side(e);

@@ -10,6 +10,7 @@ struct GpuWords {
     const char *barrier;        /* that all threads of a group reach, and after which they see what each stored in
                                    on-chip memory */
     const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
+    const char *wide;           /* suffix of 64-bit constants */
     void (*shared)(Emit *e, int stripe); /* declares sh`stripe`, e->shared_bytes into the group's memory */
 };
 

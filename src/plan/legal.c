@@ -7,12 +7,27 @@
 /* A figure no budget reaches, so that sums of 64 stripes in bytes of 1024 lanes stay within 63 bits. */
 static const int64_t STRIPE_MOST = 1ll << 44;
 
+/* For machines that lack f64: no tensor has it, and nothing is computed in it. */
+static Err check_no_f64(Cx *cx, const Prog *p, const Caps *caps) {
+    for (int i = 0; i < p->nparams; i++)
+        if (p->param[i].ty == TY_F64)
+            return diag(cx, S_PLAN_NO_F64, NOWHERE, "f32", "%s is f64, which %s lacks", p->param[i].name, caps->name);
+    for (int v = 0; v < p->nvals; v++)
+        if (p->val[v].ty == TY_F64)
+            return diag(cx, S_PLAN_NO_F64, p->val[v].at, "f32", "a value is f64, which %s lacks", caps->name);
+    return OK;
+}
+
 Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, uint32_t strided, Problem *out) {
     *out = (Problem){.source = source, .shape = *s, .caps = *caps, .noalias = true, .strided = strided};
     if (caps->subgroup < 1 || caps->max_lanes < 1 || caps->max_group < 1)
         return diag(cx, S_ARG, NOWHERE, "1 or more", "machine %s: subgroup=%d max_lanes=%d max_group=%d", caps->name,
                     caps->subgroup, caps->max_lanes, caps->max_group);
-    Err e = shape_bind(cx, source, &out->shape);
+    if (caps->kind == KIND_METAL && !caps->poly_math) /* Metal has no erf, and a pow that is 16 ulp off */
+        return diag(cx, S_ARG, NOWHERE, "poly_math=1", "machine %s: metal with special functions of its own",
+                    caps->name);
+    Err e = caps->has_f64 ? OK : check_no_f64(cx, source, caps);
+    if (!e) e = shape_bind(cx, source, &out->shape);
     if (e) return e;
     out->prog = pass_simplify(cx, source, &out->shape);
     out->range = pass_ranges(cx, out->prog, &out->shape);
@@ -110,7 +125,7 @@ static Err check_hold(Cx *cx, const Problem *pb, const Cand *c, Hold h) {
     if (h == HOLD_SHARED && pb->caps.shared_bytes <= 0)
         return diag(cx, S_PLAN_NO_SHARED, NOWHERE, NULL, "hold.%s=shared: %s has shared_bytes=0", c->name,
                     pb->caps.name);
-    if (h == HOLD_SHARED && pb->caps.kind != KIND_CUDA)
+    if (h == HOLD_SHARED && pb->caps.kind != KIND_CUDA && pb->caps.kind != KIND_METAL)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "hold.%s=shared: not on %s machines", c->name,
                     kind_text(pb->caps.kind));
     return OK;
@@ -178,7 +193,7 @@ static Err check_values(Cx *cx, const Plan *plan) {
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     static const int nowhere[] = {DIM_cluster, DIM_split, DIM_stages, DIM_grid};
     Kind kind = pb->caps.kind;
-    if (plan->early && kind != KIND_CUDA)
+    if (plan->early && kind != KIND_CUDA && kind != KIND_METAL)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=on: not on %s machines", kind_text(kind));
     if (plan->min_groups && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups,

@@ -37,8 +37,8 @@ enum { KIB = 1024, MIB = 1024 * 1024 };
     {                                                                                                            \
         .name = preset, .kind = KIND_HOST, .isa = kind_of_isa, .subgroup = lanes, .max_lanes = 1024,             \
         .max_group = 1024 * 32, .stripe_slots = MIB / 4, .row_buffer_bytes = MIB, .units = 1, .max_cluster = 1,  \
-        .has_stream_store = streams, .poly_math = true, .cache_line = 64, .l1_bytes = 32 * KIB, .l2_bytes = MIB, \
-        .l3_bytes = 32 * MIB, .copy_bytes_per_s = 5e10, .launch_s = 1e-6                                         \
+        .has_stream_store = streams, .poly_math = true, .has_f64 = true, .cache_line = 64, .l1_bytes = 32 * KIB, \
+        .l2_bytes = MIB, .l3_bytes = 32 * MIB, .copy_bytes_per_s = 5e10, .launch_s = 1e-6                        \
     }
 
 static const Caps presets[] = {
@@ -55,6 +55,7 @@ static const Caps presets[] = {
      .units = 32,
      .max_cluster = 1,
      .unordered_collect = true,
+     .poly_math = true,
      .cache_line = 128,
      .copy_bytes_per_s = 3.4e11,
      .launch_s = 5e-6},
@@ -72,6 +73,7 @@ static const Caps presets[] = {
      .max_cluster = 16,
      .has_keep = true,
      .has_stream_store = true,
+     .has_f64 = true,
      .cache_line = 128,
      .l1_bytes = 256 * KIB,
      .l2_bytes = 60 * MIB,
@@ -90,6 +92,7 @@ static const Caps presets[] = {
      .max_cluster = 1,
      .has_keep = true,
      .has_stream_store = true,
+     .has_f64 = true,
      .cache_line = 128,
      .l1_bytes = 128 * KIB,
      .l2_bytes = 32 * MIB,
@@ -141,6 +144,7 @@ static const struct Field {
     F(has_stream_store, BOOL),
     F(unordered_collect, BOOL),
     F(poly_math, BOOL),
+    F(has_f64, BOOL),
     F(cache_line, BYTES),
     F(l1_bytes, BYTES),
     F(l2_bytes, BYTES),

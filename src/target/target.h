@@ -32,6 +32,7 @@ typedef struct Caps {
     bool has_stream_store;    /* streaming stores are real */
     bool unordered_collect;   /* the device's own subgroup collective has an unspecified tree (Metal) */
     bool poly_math;           /* special functions are rowfold's polynomials (always on hosts) */
+    bool has_f64;             /* 64-bit floating point */
     int64_t cache_line;       /* bytes */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* a core's or unit's own, shared ones; 0: not known */
     double copy_bytes_per_s, launch_s;    /* nominal, for estimates without a calibration */

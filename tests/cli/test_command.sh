@@ -301,8 +301,10 @@ P
 }
 check 'every kernel stands alone' stand_alone
 check 'emit as JSON' holds '"rowfold_kernel_softmax" in d["source"] and d["declarations"]' rf emit "$soft" --shape n=100 --json
-check 'a machine without a dialect is planned for' exits 0 'plans judged' rf plan "$soft" --shape n=100 --device preset:h200
-check 'emit for a machine without a dialect' exits 5 'emit.nothing' rf emit "$soft" --shape n=100 --device preset:m1max
+check 'a machine that is not here is planned for' exits 0 'plans judged' rf plan "$soft" --shape n=100 --device preset:h200
+check 'emit for Metal' exits 0 'threadgroup_position_in_grid' rf emit "$soft" --shape n=100 --device preset:m1max
+check 'C functions of what is not C' exits 5 'emit.nothing' rf emit "$soft" --shape n=100 --device preset:m1max --standalone
+check 'no f64 on Metal' exits 4 'plan.no_f64' rf emit "$soft" --shape n=100 --type f64 --device preset:m1max
 check 'emit into no folder' exits 6 'file.write' rf emit "$soft" --shape n=100 -o none/x.c
 
 # ---- tune ----

@@ -286,7 +286,7 @@ static void judge(Cx *cx, const Problem *pb, const Plan *plan, const char *name,
     clock_t t = clock();
     Err e = audit_kern(cx, pb->prog, &pb->shape, &pb->caps, pb->noalias, pb->summed_budget, pb->strided, k, &r);
     sum->seconds += (double)(clock() - t) / CLOCKS_PER_SEC;
-    if (!e && sum->kerns % 4 == 0 && pb->caps.kind != KIND_METAL) {
+    if (!e && sum->kerns % 4 == 0) {
         e = unit_emit(cx, pb, k, &u);
         if (!e) e = audit_unit(cx, k, &u);
         sum->units++;
@@ -332,6 +332,7 @@ static void test_library(void **state) {
                              : p->row_axes >> a & 1               ? -1
                                                                   : 1 + rng_int(&r, 3);
                 assert_true(caps_preset(presets[rng_int(&r, COUNT(presets))], &caps));
+                if (types[t] == TY_F64 && !caps.has_f64) caps_preset("h200", &caps);
                 uint32_t strided = rng_int(&r, 3) ? 0 : (uint32_t)rng_u64(&r);
                 assert_int_equal(problem_make(&cx, p, &s, &caps, strided, &pb), OK);
                 Plan plan = randplan(&cx, &pb, &r, &draws);

@@ -118,6 +118,7 @@ static void test_no_dialect(void **state) {
     Unit u;
     Plan plan;
     open_desk(&k, "softmax", "m1max");
+    k.pb.caps.kind = KIND_OPENCL;
     assert_int_equal(plan_read(&k.cx, "W=32 V=1", &plan), OK);
     assert_int_equal(kern_lower(&k.cx, &k.pb, &plan, &kern), OK);
     refused(&k, unit_emit(&k.cx, &k.pb, kern, &u), S_EMIT_KIND);

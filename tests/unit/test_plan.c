@@ -242,7 +242,8 @@ static void the_machine_refuses(void **state) {
     refused(&f, "grid=4", "plan.not_on_this_machine", "grid=4");
     refused(&f, "tail=head-shift", "plan.not_on_this_machine", "head-shift");
     refused(&f, "prefetch=1", "plan.not_on_this_machine", "prefetch=1: not on metal");
-    refused(&f, "hold.x=shared", "plan.not_on_this_machine", "hold.x=shared");
+    refused(&f, "W=512 V=4 P=2 hold.x=shared", "plan.shared_exceeded", "budget=32768");
+    legal_plan(&f, "W=512 V=4 early=on hold.x=shared", NULL);
     legal_plan(&f, "W=32 combine=outer P=32", NULL);
     legal_plan(&f, "W=1024 V=4 P=1", NULL);
     f.pb.caps.max_lanes = 256;
@@ -268,6 +269,13 @@ static void the_machine_refuses(void **state) {
     off.subgroup = 0;
     Problem pb;
     refused_as(&f.cx, problem_make(&f.cx, f.pb.source, &f.pb.shape, &off, 0, &pb), "call.argument", "subgroup=0");
+    caps_preset("m1max", &off);
+    off.poly_math = false;
+    refused_as(&f.cx, problem_make(&f.cx, f.pb.source, &f.pb.shape, &off, 0, &pb), "call.argument", "poly_math=1");
+    done(&f);
+    fix_at(&f, "softmax", TY_F64, "avx2", 4, 100);
+    caps_preset("m1max", &off);
+    refused_as(&f.cx, problem_make(&f.cx, f.pb.source, &f.pb.shape, &off, 0, &pb), "plan.no_f64", "x is f64");
     done(&f);
 }
 
@@ -419,7 +427,7 @@ static void live_ranges_are_charged(void **state) {
     st = legal_plan(&f, "W=1 hold.x=register.f32", NULL);
     assert_int_equal(st.live, 33);
     done(&f);
-    fix_at(&f, "rmsnorm", TY_F64, "m1max", 8, 30);
+    fix_at(&f, "rmsnorm", TY_F64, "rtx4060", 8, 30);
     st = legal_plan(&f, "W=1 hold.x=register", NULL);
     assert_int_equal(st.live, 60);
     done(&f);

@@ -32,7 +32,8 @@ static void presets_are_whole(void **state) {
         assert_true(is_pow2(c.subgroup) && c.subgroup <= c.max_lanes && c.max_lanes <= c.max_group &&
                     c.stripe_slots > 0);
         assert_true(c.copy_bytes_per_s > 0 && c.launch_s > 0 && c.units > 0 && c.max_cluster > 0);
-        assert_int_equal(c.poly_math, c.kind == KIND_HOST);
+        assert_int_equal(c.poly_math, c.kind == KIND_HOST || c.kind == KIND_METAL);
+        assert_int_equal(c.has_f64, c.kind != KIND_METAL);
         assert_int_equal(c.max_pack_bytes == 0, c.kind == KIND_HOST);
         assert_int_equal(c.row_buffer_bytes > 0, c.kind == KIND_HOST);
         assert_int_equal(caps_read(&cx, text_of(&cx, &c), &d), OK);
@@ -83,6 +84,7 @@ static void every_field_is_in_the_text(void **state) {
     DIFFERS(has_stream_store, false)
     DIFFERS(unordered_collect, true)
     DIFFERS(poly_math, true)
+    DIFFERS(has_f64, false)
     DIFFERS(cache_line, 1)
     DIFFERS(l1_bytes, 1)
     DIFFERS(l2_bytes, 1)
