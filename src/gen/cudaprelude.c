@@ -289,7 +289,7 @@ static const Family own[] = {
 };
 
 static bool access_named(Buf *b, const char *word) {
-    Access x;
+    Access x = {0};
     int put = 0, n = 0;
     /* NOLINTBEGIN(cert-err34-c): as above */
     if (sscanf(word, "put%d%n", &put, &n) == 1 && !word[n]) {
