@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { POISON = 0xA5 };
-
 static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
     const Param *p = &b->pb->prog->param[i];
     Tensor *t = &b->host.t[i];
@@ -102,7 +100,7 @@ static Err reset(Cx *cx, Bed *b, bool poison) {
         Err err = OK;
         if (p->param[i].dir == DIR_INOUT) err = mem_write(cx, b->mem[i], 0, b->host.t[i].data, b->size[i]);
         if (p->param[i].dir == DIR_OUT && poison) {
-            memset(b->host.t[i].data, POISON, b->size[i]);
+            memset(b->host.t[i].data, BED_POISON, b->size[i]);
             err = mem_write(cx, b->mem[i], 0, b->host.t[i].data, b->size[i]);
         }
         if (err) return err;
@@ -115,19 +113,36 @@ static bool covers(const OracleOptions *wide, const OracleOptions *o) {
            wide->reciprocal >= o->reciprocal && wide->native_math == o->native_math;
 }
 
-Err bed_check(Cx *cx, Bed *b, Module *m, const OracleOptions *o, int threads, Verdict *v) {
-    const Prog *p = b->pb->source; /* the program as it was written is the definition */
-    Err err = reset(cx, b, true);
-    if (err) return err;
+Err bed_reset(Cx *cx, Bed *b) {
+    return reset(cx, b, true);
+}
+
+Err bed_expect(Cx *cx, Bed *b, const OracleOptions *o, const Expect **want) {
     if (!b->expect[o->stat].made || !covers(&b->expect[o->stat].o, o)) {
         Cx keep = {.a = b->a};
-        err = oracle_eval(&keep, p, &b->pb->shape, &b->host, o, b->expect[o->stat].want);
+        /* the program as it was written is the definition */
+        Err err = oracle_eval(&keep, b->pb->source, &b->pb->shape, &b->host, o, b->expect[o->stat].want);
         if (err) return diag(cx, keep.first->slug, NOWHERE, NULL, "%s", keep.first->msg);
         b->expect[o->stat].made = true;
         b->expect[o->stat].o = *o;
     }
-    err = mod_launch(cx, m, b->slots, b->rows, threads);
+    *want = b->expect[o->stat].want;
+    return OK;
+}
+
+Err bed_check(Cx *cx, Bed *b, Module *m, const OracleOptions *o, int threads, Verdict *v) {
+    const Expect *want;
+    Err err = reset(cx, b, true);
+    if (!err) err = bed_expect(cx, b, o, &want);
+    if (!err) err = mod_launch(cx, m, b->slots, b->rows, threads);
     if (!err) err = dev_sync(cx, b->dev);
+    return err ? err : bed_verify(cx, b, o, v);
+}
+
+Err bed_verify(Cx *cx, Bed *b, const OracleOptions *o, Verdict *v) {
+    const Prog *p = b->pb->source;
+    const Expect *want;
+    Err err = bed_expect(cx, b, o, &want);
     if (err) return err;
     Args got = b->host;
     for (int i = 0; i < p->nparams; i++) {
@@ -136,7 +151,7 @@ Err bed_check(Cx *cx, Bed *b, Module *m, const OracleOptions *o, int threads, Ve
         err = mem_read(cx, b->mem[i], 0, got.t[i].data, b->size[i]);
         if (err) return err;
     }
-    return oracle_compare(cx, p, &b->pb->shape, &got, b->expect[o->stat].want, v);
+    return oracle_compare(cx, p, &b->pb->shape, &got, want, v);
 }
 
 Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample_ns, double give_up_ns, Times *t) {

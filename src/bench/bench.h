@@ -40,6 +40,13 @@ OracleOptions bed_bounds(const Problem *pb, const Plan *plan);
 /* Poisons the outputs, runs once, compares every element. `o` may be wider than the plan needs: kept for the next call
  * with the same statistic. */
 Err bed_check(Cx *cx, Bed *b, Module *m, const OracleOptions *o, int threads, Verdict *v);
+/* Its parts: inputs that calls overwrite are put back and outputs poisoned; what the outputs hold now is compared with
+ * the definition (and is in host.t then). */
+Err bed_reset(Cx *cx, Bed *b);
+Err bed_verify(Cx *cx, Bed *b, const OracleOptions *o, Verdict *v);
+/* The definition's values and bounds, made when first asked for; they live as long as the bed. */
+Err bed_expect(Cx *cx, Bed *b, const OracleOptions *o, const Expect **want);
+enum { BED_POISON = 0xA5 };
 /* `samples` samples of at least sample_ns each. Stops early, with what it has, when the first sample is above
  * give_up_ns a call (0: never). */
 Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample_ns, double give_up_ns, Times *t);

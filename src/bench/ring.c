@@ -1,0 +1,90 @@
+/* Bed -> the buffers of the cold regime: copies of its inputs and places for outputs, over more memory than caches
+ * hold.
+ */
+#include "figures.h"
+
+#include <string.h>
+
+enum { MOST_SETS = 1 << 16 };
+
+static bool is_tensor(const Param *p) {
+    return p->dir == DIR_IN || p->dir == DIR_OUT || p->dir == DIR_INOUT;
+}
+
+static Err fill(Cx *cx, Ring *r, int i) {
+    const Bed *b = r->bed;
+    const Param *p = &b->pb->prog->param[i];
+    Err err = mem_new(cx, b->dev, r->step[i] * (size_t)r->sets, &r->mem[i]);
+    const void *from = b->host.t[i].data;
+    if (p->dir == DIR_OUT) {
+        void *poison = arena_get(cx->a, b->size[i]);
+        memset(poison, BED_POISON, b->size[i]);
+        from = poison;
+    }
+    for (int k = 0; k < r->sets && !err; k++) err = mem_write(cx, r->mem[i], r->step[i] * (size_t)k, from, b->size[i]);
+    return err;
+}
+
+void ring_keep(Cx *cx, Bed *b, Ring *r) {
+    *r = (Ring){.bed = b};
+    for (int i = 0; i < b->pb->prog->nparams; i++)
+        if (b->pb->prog->param[i].dir == DIR_OUT) r->want[i] = arena_dup(cx->a, b->host.t[i].data, b->size[i]);
+}
+
+Err ring_make(Cx *cx, Bed *b, int64_t rotate_bytes, Ring *r) {
+    const Prog *p = b->pb->prog;
+    size_t one = 0;
+    for (int i = 0; i < p->nparams; i++)
+        if (is_tensor(&p->param[i])) one += b->size[i];
+    r->sets = one ? (int)i64_min(i64_max(2, ceil_div(rotate_bytes, (int64_t)one)), MOST_SETS) : 2;
+    Err err = OK;
+    for (int i = 0; i < p->nparams && !err; i++) {
+        if (!is_tensor(&p->param[i])) continue;
+        r->step[i] = (b->size[i] + 255) & ~(size_t)255;
+        if (!r->step[i]) r->step[i] = 256;
+        err = fill(cx, r, i);
+    }
+    if (err) return err;
+    r->slots = NEWN(cx->a, const Slot *, 2 * r->sets);
+    for (int k = 0; k < r->sets; k++) {
+        Slot *s = arena_dup(cx->a, b->slots, sizeof *s * (size_t)b->abi.nslots);
+        for (int i = 0; i < p->nparams; i++)
+            if (is_tensor(&p->param[i])) s[b->abi.ptr[i]].p = (char *)mem_at(r->mem[i]) + r->step[i] * (size_t)k;
+        r->slots[k] = r->slots[k + r->sets] = s;
+    }
+    return OK;
+}
+
+static Err differs(Cx *cx, const Param *p, int set, int sets) {
+    return p->dir == DIR_OUT ? diag(cx, S_BENCH_STALE, NOWHERE, NULL,
+                                    "%s of buffer set %d of %d is not what the checked call gave", p->name, set, sets)
+                             : diag(cx, S_BENCH_CLOBBERED, NOWHERE, NULL,
+                                    "input %s of buffer set %d of %d was written to", p->name, set, sets);
+}
+
+Err ring_check(Cx *cx, const Ring *r) {
+    const Bed *b = r->bed;
+    const Prog *p = b->pb->prog;
+    for (int i = 0; i < p->nparams; i++) {
+        const bool out = p->param[i].dir == DIR_OUT;
+        if (!out && p->param[i].dir != DIR_IN) continue;
+        const void *want = out ? r->want[i] : b->host.t[i].data;
+        const int n = out ? (int)i64_min(r->taken, r->sets) : r->sets;
+        char *got = arena_get(cx->a, b->size[i]);
+        Err err = mem_read(cx, b->mem[i], 0, got, b->size[i]);
+        if (!err && memcmp(got, want, b->size[i]) != 0) err = differs(cx, &p->param[i], 0, 1);
+        for (int k = 0; k < n && !err; k++) {
+            err = mem_read(cx, r->mem[i], r->step[i] * (size_t)k, got, b->size[i]);
+            if (!err && memcmp(got, want, b->size[i]) != 0) err = differs(cx, &p->param[i], k, n);
+        }
+        if (err) return err;
+    }
+    return OK;
+}
+
+void ring_free(Ring *r) {
+    for (int i = 0; i < MAX_PARAMS; i++) {
+        if (r->mem[i]) mem_free(r->mem[i]);
+        r->mem[i] = NULL;
+    }
+}
