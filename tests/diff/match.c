@@ -66,10 +66,11 @@ static void copy_args(Match *p, const Args *from, Args *to) {
         if (p->bytes[i]) to->t[i].data = arena_dup(p->cx.a, from->t[i].data, p->bytes[i]);
 }
 
-static Slot *slots_of(Match *p, const Args *a) {
+Slot *match_slots(Match *p, const Args *a, int *n) {
     Abi abi;
     abi_of(p->pb.prog, &abi);
     Slot *s = NEWN(p->cx.a, Slot, abi.nslots + 1);
+    if (n) *n = abi.nslots;
     for (int i = 0; i < p->prog->nparams; i++) {
         const Param *q = &p->prog->param[i];
         if (q->dir == DIR_CONST) continue;
@@ -128,11 +129,12 @@ static bool gaps_kept(Match *p, const Args *a) {
     return true;
 }
 
-static bool within_bounds(Match *p, const Args *out) {
+/* `in`: the same arguments before a run, for inout tensors */
+static bool within_bounds(Match *p, const Args *in, const Args *out) {
     Cx cx = {.a = arena_sub(p->cx.a)};
     const OracleOptions o = bed_bounds(&p->pb, &p->plan);
     Verdict v;
-    if (oracle_check(&cx, p->prog, &p->shape, out, out, &o, &v) == OK) {
+    if (oracle_check(&cx, p->prog, &p->shape, in, out, &o, &v) == OK) {
         arena_free(cx.a);
         return true;
     }
@@ -181,18 +183,23 @@ bool match_interpret(Match *p) {
     for (int i = 0; i < p->prog->nparams; i++)
         if (p->interp.t[i].data) lo[i] = p->interp.t[i].data, hi[i] = (char *)p->interp.t[i].data + p->bytes[i];
     KernRun run;
-    if (kern_run(&p->cx, p->kern, slots_of(p, &p->interp), p->rows, lo, hi, &run) != OK) return wrong(p, "kern_run");
+    if (kern_run(&p->cx, p->kern, match_slots(p, &p->interp, NULL), p->rows, lo, hi, &run) != OK)
+        return wrong(p, "kern_run");
     Demand d;
     kern_count(&p->cx, p->kern, &d);
     if (!d.known) return wrong(p, "kern_count: not known");
-    return within_bounds(p, &p->interp) && gaps_kept(p, &p->interp);
+    return within_bounds(p, &p->cpu, &p->interp) && gaps_kept(p, &p->interp);
 }
 
 bool match_compare(Match *p, HostFn *fn) {
-    const Slot *s = slots_of(p, &p->cpu);
+    const Slot *s = match_slots(p, &p->cpu, NULL);
     const int64_t cut = (int64_t)(p->seed % (uint64_t)(p->rows + 1)); /* rows come in ranges, the later one first */
     fn(s, cut, p->rows);
     fn(s, 0, cut);
+    return match_same(p);
+}
+
+bool match_same(Match *p) {
     for (int i = 0; i < p->prog->nparams; i++) {
         if (!p->bytes[i]) continue;
         const int64_t each = ty_bytes(p->cpu.t[i].ty);
