@@ -69,7 +69,7 @@ static const struct Option {
     {"no-store", 0, FLAG, O(no_store), RUN | EMIT | TUNE, 0, NULL, "remember nothing"},
     {"resume", 0, FLAG, O(resume), TUNE, 0, NULL, "do not run again what the store has of this search"},
     {"device", 0, TEXT, O(device), KERNELS, 0, "NAME",
-     "best (default; of run: host), cuda:0, preset:h200 ...: see rowfold devices"},
+     "best (default; of run: host), cuda:0, opencl:0, preset:h200 ...: see rowfold devices"},
     {"isa", 0, TEXT, O(isa), KERNELS | DEVICES, 0, "NAME", "instructions of host kernels: avx512 avx2 neon portable"},
     {"threads", 0, COUNTED, O(threads), KERNELS, 1, "N",
      "threads of host kernels (default: as many as there are cores)"},

@@ -32,6 +32,14 @@ static Rc preset_find(Cli *c, int i, rowfold_device **out) {
     return s ? fail_library(c, s) : RC_OK;
 }
 
+/* The i-th device: those that rowfold counts, then OpenCL's, which it finds by name only; NULL: there are no more. */
+static const rowfold_device *device_at(Cli *c, int i) {
+    rowfold_device *d = rowfold_device_at(c->ctx, i);
+    const int counted = rowfold_device_count(c->ctx);
+    if (i < counted) return d;
+    return rowfold_device_find(c->ctx, cli_text(c, "opencl:%d", i - counted), &d) == ROWFOLD_OK ? d : NULL;
+}
+
 Rc command_devices(Cli *c) {
     if (c->o.words.n) return fail(c, F_WORDS, NULL, "devices takes no words, and got \"%s\"", c->o.words.item[0]);
     Rc rc = cli_open(c);
@@ -39,10 +47,10 @@ Rc command_devices(Cli *c) {
     rowfold_device *d;
     if (!c->o.json) {
         printf("Devices that are here:\n");
-        for (int i = 0; i < rowfold_device_count(c->ctx); i++) {
-            d = rowfold_device_at(c->ctx, i);
-            printf("  %s: %s\n", rowfold_device_name(d), rowfold_device_identity(d));
-            caps_print(d);
+        const rowfold_device *here;
+        for (int i = 0; (here = device_at(c, i)); i++) {
+            printf("  %s: %s\n", rowfold_device_name(here), rowfold_device_identity(here));
+            caps_print(here);
         }
         printf("Presets, to plan and emit for:\n");
         for (int i = 0; rowfold_preset(i); i++) {
@@ -55,7 +63,8 @@ Rc command_devices(Cli *c) {
     Text t = {0};
     json_open(&t, NULL, '{');
     json_open(&t, "devices", '[');
-    for (int i = 0; i < rowfold_device_count(c->ctx); i++) device_json(&t, rowfold_device_at(c->ctx, i));
+    int n = 0;
+    for (const rowfold_device *here; (here = device_at(c, n)); n++) device_json(&t, here);
     json_close(&t, ']');
     json_open(&t, "presets", '[');
     for (int i = 0; rowfold_preset(i); i++) {

@@ -1,7 +1,7 @@
 # bash completion of rowfold
 _rowfold() {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words='' options=''
-    local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:avx512 preset:avx2 preset:neon"
+    local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:opencl preset:pocl preset:avx512 preset:avx2 preset:neon"
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
         mapfile -t COMPREPLY < <(compgen -W "run plan emit tune trials wisdom devices explain check help --help --version" -- "$word")

@@ -101,8 +101,9 @@ ROWFOLD_API const char *rowfold_slug(int i);
 typedef struct rowfold_device rowfold_device; /* owned by the context */
 ROWFOLD_API int rowfold_device_count(rowfold_context *ctx);
 ROWFOLD_API rowfold_device *rowfold_device_at(rowfold_context *ctx, int i); /* NULL when out of range */
-/* "best", "host", "cuda:0" ... or "preset:NAME" (h200, m1max, avx512 ...): a machine that is not here, for planning and
- * emitting only. */
+/* "best", "host", "cuda:0", "opencl:0" ... or "preset:NAME" (h200, m1max, avx512 ...): a machine that is not here, for
+ * planning and emitting only. OpenCL devices are looked for when one is asked for by name, since some platforms take a
+ * tenth of a second to start: they are not among those counted below, and never the best. */
 ROWFOLD_API rowfold_status rowfold_device_find(rowfold_context *ctx, const char *name, rowfold_device **out);
 ROWFOLD_API const char *rowfold_device_name(const rowfold_device *d);
 ROWFOLD_API const char *

@@ -244,7 +244,7 @@ static Err find_device(rowfold_context *c, Cx *cx, const char *name, rowfold_dev
     if (str_starts(name, "preset:")) {
         Caps caps;
         if (!caps_preset(name + 7, &caps))
-            return diag(cx, S_API_PRESET, NOWHERE, "h200 m1max rtx4060 avx512 avx2 neon portable",
+            return diag(cx, S_API_PRESET, NOWHERE, "h200 m1max rtx4060 opencl pocl avx512 avx2 neon portable",
                         "there is no preset '%.40s'", name + 7);
         *out = add_device(c, NULL, &caps, name, arena_printf(c->perm, "preset %s", caps.name));
     } else {

@@ -26,7 +26,7 @@ static const Coef coefs[] = {
 };
 
 static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
-    bool host = caps->kind == KIND_HOST;
+    bool host = caps->kind == KIND_HOST || caps->lanes_in_turn;
     if (!(caps->copy_bytes_per_s > 0))
         return diag(cx, S_ARG, NOWHERE, "above 0", "machine %s: copy_bytes_per_s=%g", caps->name,
                     caps->copy_bytes_per_s);

@@ -96,8 +96,6 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     kern_count(cx, m->kern, &m->demand);
     m->score = best->score;
     err = attempt_spell(cx, &m->pb, m->kern, &m->unit);
-    if (err == ERR_UNAVAILABLE && !q->dev)
-        err = OK; /* no dialect yet: a preset is planned for all the same, without source */
     if (!err && q->dev) {
         m->unit.fresh = effort_runs(q->effort);
         err = mod_build(cx, q->dev, &m->unit, &m->mod);

@@ -151,11 +151,9 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
         Dialect dialect;
     } spoken[KIND_COUNT] = {[KIND_HOST] = {&speak_host, DIALECT_HOST},
                             [KIND_CUDA] = {&speak_cuda, DIALECT_CUDA},
+                            [KIND_OPENCL] = {&speak_opencl, DIALECT_OPENCL},
                             [KIND_METAL] = {&speak_metal, DIALECT_METAL}};
     const Speak *speak = spoken[pb->caps.kind].speak;
-    if (!speak)
-        return diag(cx, S_EMIT_KIND, NOWHERE, "a host, CUDA or Metal device or preset", "no dialect for %s devices yet",
-                    kind_text(pb->caps.kind));
     Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1, .wide = "ll"};
     e.speak->head(&e);
     emit_nodes(&e, k->root);

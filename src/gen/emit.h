@@ -54,9 +54,10 @@ struct Emit {
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
 };
-extern const Speak speak_host, speak_cuda, speak_metal;
+extern const Speak speak_host, speak_cuda, speak_opencl, speak_metal;
 void host_prelude(Emit *e, const char *body, Buf *out);
 void cuda_prelude(Emit *e, const char *body, Buf *out);
+void opencl_prelude(Emit *e, const char *body, Buf *out);
 void metal_prelude(Emit *e, const char *body, Buf *out);
 
 /* Many accumulators, or many registers of them, are an array that is indexed at run time; few are variables that the

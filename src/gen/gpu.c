@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WARP = 32, UNROLL_MOST = 64 };
+enum { UNROLL_MOST = 64 };
 
 const Ins *gpu_at(const Emit *e, int i) {
     return &e->k->ins[i];
@@ -181,7 +181,7 @@ void gpu_loop(Emit *e, const Node *n) {
 static bool rows_side_by_side(const Emit *e) {
     const Prog *p = e->k->prog;
     int last = -1;
-    if (e->k->plan.P == 1 || e->k->plan.W > WARP) return false;
+    if (e->k->plan.P == 1 || (e->k->plan.W > e->k->subgroup && e->k->subgroup > 1)) return false;
     for (int i = 0; i < p->naxes; i++)
         if (p->row_axes >> i & 1) last = i;
     for (int i = 0; i < p->nparams; i++) {
@@ -212,7 +212,7 @@ static void join_begin(Emit *e, int i) {
     const Ins *in = gpu_at(e, i);
     line(e, "%s x%d = %s;", gpu_type(in->ty), i, gpu_val(e, in->a[0], 0, 0));
     if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, gpu_val(e, in->a[1], 0, 0));
-    if (!e->side_by_side) halve(e, i, e->k->plan.W < WARP ? e->k->plan.W : WARP);
+    if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup);
 }
 
 /* The same halving, of values that lanes leave in on-chip memory; every lane does all of it. */
@@ -264,17 +264,17 @@ static void exchange_all(Emit *e, const int *join, int n) {
 /* Joins of several values in one exchange over shared memory. Two buffers take turns: who writes one knows by the
  * barrier between that all have read it. */
 static void exchange(Emit *e, const int *join, int n) {
-    int S = e->k->plan.W / WARP, pad = 1, slot = 0;
+    int L = e->k->subgroup, S = e->k->plan.W / L, pad = 1, slot = 0;
     while (pad < S) pad *= 2;
-    line(e, "if (tid %% 32 == 0) {");
+    line(e, "if (tid %% %d == 0) {", L);
     for (int j = 0; j < n; j++) {
         const Ins *in = gpu_at(e, join[j]);
-        line(e, "    xs[xb][%d][tid / 32] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
-        if (in->k == K_JOIN2) line(e, "    xs[xb][%d][tid / 32] = xput_i64(x%d);", slot++, join[j] + 1);
+        line(e, "    xs[xb][%d][tid / %d] = xput_%s(x%d);", slot++, L, ty_text(in->ty), join[j]);
+        if (in->k == K_JOIN2) line(e, "    xs[xb][%d][tid / %d] = xput_i64(x%d);", slot++, L, join[j] + 1);
     }
     line(e, "}");
     line(e, "%s;", e->words->barrier);
-    const char *part = emit_text(e, "tid %% %d", pad), *from = emit_text(e, "[tid / %d * %d + xi]", S * WARP, S);
+    const char *part = emit_text(e, "tid %% %d", pad), *from = emit_text(e, "[tid / %d * %d + xi]", S * L, S);
     line(e, "xi = %s;", part);
     slot = 0;
     for (int j = 0; j < n; j++) {
@@ -293,13 +293,44 @@ static void exchange(Emit *e, const int *join, int n) {
     if (slot > e->slots) e->slots = slot;
 }
 
+/* One value where lanes meet nowhere but in on-chip memory: halved there, a barrier a step. */
+static void exchange_by_halves(Emit *e, int i) {
+    const Ins *in = gpu_at(e, i);
+    const char *t = ty_text(in->ty);
+    int W = e->k->plan.W, apart = e->side_by_side ? e->k->plan.P : 1, pad = 1;
+    bool pair = in->k == K_JOIN2;
+    while (pad < W) pad *= 2;
+    line(e, "xs[xb][0][tid] = xput_%s(x%d);", t, i);
+    if (pair) line(e, "xs[xb][1][tid] = xput_i64(x%d);", i + 1);
+    line(e, "%s;", e->words->barrier);
+    line(e, "for (i32 h = %d; h; h /= 2) {", pad / 2);
+    line(e, "    if (lane < h && lane + h < %d) {", W);
+    line(e, "        const %s y = xget_%s(xs[xb][0][tid + h * %d]);", gpu_type(in->ty), t, apart);
+    if (pair) {
+        line(e, "        const i64 yi = xget_i64(xs[xb][1][tid + h * %d]);", apart);
+        line(e, "        if (beats_%s_%s(y, yi, x%d, x%d)) x%d = y, x%d = yi;", join_name(in->op), t, i, i + 1, i,
+             i + 1);
+        line(e, "        xs[xb][1][tid] = xput_i64(x%d);", i + 1);
+    } else {
+        line(e, "        x%d = %s;", i, apply(e, in->op, in->ty, emit_text(e, "x%d", i), "y", NULL));
+    }
+    line(e, "        xs[xb][0][tid] = xput_%s(x%d);", t, i);
+    line(e, "    }");
+    line(e, "    %s;", e->words->barrier);
+    line(e, "}");
+    line(e, "x%d = xget_%s(xs[xb][0][tid - lane * %d]);", i, t, apart);
+    if (pair) line(e, "x%d = xget_i64(xs[xb][1][tid - lane * %d]);", i + 1, apart);
+    line(e, "xb ^= 1;");
+    if (e->slots < 1 + pair) e->slots = 1 + pair;
+}
+
 /* Later joins of the block whose operands do not depend on this one come along: what makes these is done first. */
 static void join_all(Emit *e, int i) {
     const Kern *k = e->k;
     int join[16], n = 1;
     /* side by side, every lane has a place in both buffers, of 48 KiB at most */
     int most = e->side_by_side ? 1024 / (k->plan.W * k->plan.P) : COUNT(join);
-    most = most < COUNT(join) ? most : COUNT(join);
+    most = k->subgroup == 1 ? 1 : most < COUNT(join) ? most : COUNT(join);
     bool *late = NEWN(e->cx->a, bool, k->nins);
     join[0] = i;
     late[i] = true;
@@ -323,9 +354,11 @@ static void join_all(Emit *e, int i) {
         }
     }
     for (int j = 0; j < n; j++) join_begin(e, join[j]);
-    if (e->side_by_side && k->plan.W > 1)
+    if (k->subgroup == 1 && k->plan.W > 1)
+        exchange_by_halves(e, i);
+    else if (e->side_by_side && k->plan.W > 1)
         exchange_all(e, join, n);
-    else if (k->plan.W > WARP)
+    else if (k->plan.W > k->subgroup)
         exchange(e, join, n);
     for (int j = 0; j < n; j++) {
         int q = join[j];
@@ -342,7 +375,11 @@ void gpu_block(Emit *e, int i) {
     if (e->done[i]) return;
     switch (in->k) {
     case K_CONST: return;
-    case K_SLOT: gpu_declare(e, i, 0, 0, emit_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_SLOT:
+        gpu_declare(e, i, 0, 0,
+                    e->words->slot ? e->words->slot(e, in)
+                                   : emit_text(e, "a.s[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i"));
+        return;
     case K_ROWIDX: gpu_declare(e, i, 0, 0, "row"); return;
     case K_SERIAL: gpu_declare(e, i, 0, 0, e->serial); return;
     case K_OP: gpu_declare(e, i, 0, 0, value(e, in, 0, 0)); return;
@@ -470,7 +507,8 @@ const char *gpu_memory_type(const Param *q) {
 /* Places in the exchange between subgroups; 0: there is none. */
 int gpu_exchange(const Emit *e) {
     const Plan *p = &e->k->plan;
-    return e->side_by_side ? p->W * p->P : p->W > WARP ? p->W * p->P / WARP : 0;
+    int L = e->k->subgroup;
+    return e->side_by_side ? p->W * p->P : p->W > L ? p->W * p->P / L : 0;
 }
 
 /* Stripes, row arrays and cells of a thread. */

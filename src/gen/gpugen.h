@@ -11,7 +11,8 @@ struct GpuWords {
                                    on-chip memory */
     const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
     const char *wide;           /* suffix of 64-bit constants */
-    void (*shared)(Emit *e, int stripe); /* declares sh`stripe`, e->shared_bytes into the group's memory */
+    const char *(*slot)(Emit *e, const Ins *in); /* value of an argument slot; NULL: a.s[] is a union slot */
+    void (*shared)(Emit *e, int stripe);         /* declares sh`stripe`, e->shared_bytes into the group's memory */
 };
 
 /* ---- gpu.c ---- */
@@ -77,4 +78,9 @@ struct Pre {
 void gpu_prelude(Pre *p, const char *body); /* all functions that the body calls, and those that they call */
 void gpu_unary(Buf *b, const Name *n, const char *expr);
 void gpu_binary(Buf *b, const Name *n, const char *expr);
+
+/* ---- metalprelude.c: for all devices without 64-bit floats, where an f64 is a u64 with its bits ---- */
+void gpu_odd_of_bits(Pre *p, Buf *b, const Name *n);
+void gpu_cut_bits(Pre *p, Buf *b, const Name *n);
+void gpu_cast_bits(Pre *p, Buf *b, const Name *n);
 #endif

@@ -101,7 +101,7 @@ static void f_pk(Pre *p, Buf *b, const Name *n) {
 /* ---- f64 as bits, and integers to short floats ---- */
 
 /* odd_T: to f32, rounded to odd, so that a second rounding to a short format is the only one that counts */
-static void f_odd(Pre *p, Buf *b, const Name *n) {
+void gpu_odd_of_bits(Pre *p, Buf *b, const Name *n) {
     (void)p;
     buf_fmt(b, FN "f32 %s(%s x) {\n", n->all, gpu_type(n->ty));
     if (n->ty == TY_F32)
@@ -120,7 +120,7 @@ static void f_odd(Pre *p, Buf *b, const Name *n) {
 }
 
 /* cut_f64: the bits of an f64 to f32, to odd or to nearest even */
-static void f_cut(Pre *p, Buf *b, const Name *n) {
+void gpu_cut_bits(Pre *p, Buf *b, const Name *n) {
     (void)p;
     buf_fmt(b,
             FN "f32 %s(u64 x, b1 odd) {\n"
@@ -139,7 +139,7 @@ static void f_cut(Pre *p, Buf *b, const Name *n) {
 }
 
 /* Of f64 there is a cast only to floats, of scalar arguments; all others are the common ones. */
-static void f_cast_f64(Pre *p, Buf *b, const Name *n) {
+void gpu_cast_bits(Pre *p, Buf *b, const Name *n) {
     const char *to = ty_text(n->ty);
     const char *how = n->ty == TY_F32 ? "cut_f64(x, false)" : arena_printf(p->a, "up_%s(dn_%s(odd_f64(x)))", to, to);
     buf_fmt(b, FN "f32 %s(u64 x) { return %s; }\n", n->all, how);
@@ -268,9 +268,9 @@ static const Family own[] = {{"min", f_minmax, 0},
                              {"up", f_up, 0},
                              {"dn", f_dn, 0},
                              {"pk", f_pk, 0},
-                             {"odd", f_odd, 0},
-                             {"cut", f_cut, 0},
-                             {"cast_f64", f_cast_f64, 0}};
+                             {"odd", gpu_odd_of_bits, 0},
+                             {"cut", gpu_cut_bits, 0},
+                             {"cast_f64", gpu_cast_bits, 0}};
 
 void metal_prelude(Emit *e, const char *body, Buf *out) {
     buf_str(out, "#include <metal_stdlib>\n"

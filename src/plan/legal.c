@@ -125,7 +125,7 @@ static Err check_hold(Cx *cx, const Problem *pb, const Cand *c, Hold h) {
     if (h == HOLD_SHARED && pb->caps.shared_bytes <= 0)
         return diag(cx, S_PLAN_NO_SHARED, NOWHERE, NULL, "hold.%s=shared: %s has shared_bytes=0", c->name,
                     pb->caps.name);
-    if (h == HOLD_SHARED && pb->caps.kind != KIND_CUDA && pb->caps.kind != KIND_METAL)
+    if (h == HOLD_SHARED && pb->caps.kind == KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "hold.%s=shared: not on %s machines", c->name,
                     kind_text(pb->caps.kind));
     return OK;
@@ -220,7 +220,7 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->W * plan->P > c->max_group)
         return diag(cx, S_PLAN_GROUP, NOWHERE, NULL, "W=%d P=%d need=%d budget=%d", plan->W, plan->P, plan->W * plan->P,
                     c->max_group);
-    if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan->W > c->subgroup)
+    if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan->W > c->subgroup && c->subgroup > 1)
         return diag(cx, S_PLAN_COMBINE, NOWHERE, NULL, "combine=outer with W=%d subgroup=%d on a %s machine", plan->W,
                     c->subgroup, kind_text(c->kind));
     if (plan->load != LOAD_PLAIN && !c->has_keep)
@@ -483,10 +483,12 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
                 (long long)budget, unit, plan->W, plan->V, parts.s);
 }
 
-/* What lanes keep in on-chip memory: whole chunks, so that every lane's part has one size. */
+/* What lanes keep in on-chip memory: whole chunks, so that every lane's part has one size. Where lanes meet nowhere
+ * else, a join needs two buffers of 16 bytes a lane there. */
 static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     enum { EXCHANGE = 4096 }; /* left to joins */
-    int64_t need = 0, chunk = (int64_t)plan->W * plan->V;
+    bool here = pb->caps.kind == KIND_OPENCL && pb->caps.subgroup == 1 && plan->W > 1;
+    int64_t need = 0, chunk = (int64_t)plan->W * plan->V, exchange = here ? 32ll * plan->W * plan->P : EXCHANGE;
     for (int i = 0; i < sc->ncands; i++) {
         const Cand *c = &sc->cand[i];
         const Domain *d = &sc->domain[c->domain];
@@ -497,10 +499,10 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
             bytes = STRIPE_MOST;
         need += i64_min(bytes, STRIPE_MOST);
     }
-    if (!need || need + EXCHANGE <= pb->caps.shared_bytes) return OK;
+    if ((!need && !here) || need + exchange <= pb->caps.shared_bytes) return OK;
     return diag(cx, S_PLAN_SHARED, NOWHERE, NULL,
-                "hold=shared: need=%lld + %d budget=%lld bytes a group: W=%d V=%d P=%d", (long long)need, EXCHANGE,
-                (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P);
+                "hold=shared: need=%lld + %lld budget=%lld bytes a group: W=%d V=%d P=%d", (long long)need,
+                (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P);
 }
 
 /* ---- all rules, in order ---- */

@@ -357,6 +357,20 @@ static void gpu_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
     set_dim(cx, s, DIM_V, &pack, 1);
 }
 
+/* Where a group is one thread's work, lanes that meet cost a round of that thread each: a row is best one lane's, with
+ * as many accumulators as make vectors of neighbouring elements. What the program pins to registers may need more
+ * lanes. */
+static void single_lanes(Cx *cx, const Problem *pb, const Holdable *all, int64_t n, Space *s) {
+    int W = 1;
+    for (int i = 0; i < all->n; i++)
+        while ((all->cand[i].pinned == HOLD_REGISTER || all->cand[i].pinned == HOLD_REGISTER32) &&
+               2 * W <= pb->caps.max_lanes && ceil_div(n, W) > pb->caps.stripe_slots)
+            W *= 2;
+    set_dim(cx, s, DIM_W, &W, 1);
+    set_dim(cx, s, DIM_V, (const int[]){1}, 1);
+    set_dim(cx, s, DIM_P, (const int[]){1, 4}, W == 1 ? 2 : 1);
+}
+
 static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
     for (int i = 0; i < all->n; i++) {
         const Cand *c = &all->cand[i];
@@ -364,7 +378,7 @@ static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space 
         bool pinned = c->pinned != HOLD_AUTO;
         if (!c->load && !v->name && !pinned) continue; /* keeping an unnamed step loses to keeping what it is made of */
         bool weight = c->load && !(v->axes & pb->prog->row_axes); /* all rows read it: caches keep it */
-        bool gpu = pb->caps.kind == KIND_CUDA;
+        bool gpu = pb->caps.kind != KIND_HOST && !pb->caps.lanes_in_turn;
         Hold h[3] = {c->load ? HOLD_RELOAD : HOLD_RECOMPUTE, HOLD_REGISTER, gpu ? HOLD_SHARED : HOLD_OUTPUT};
         if (pinned) h[0] = c->pinned;
         set_hold(cx, s, c->name, h, pinned || weight || !pb->noalias ? 1 : !gpu && c->output < 0 ? 2 : 3);
@@ -435,10 +449,13 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         set_dim(cx, out, DIM_W, (const int[]){1}, 1);
     else
         (host ? host_lanes : gpu_lanes)(cx, pb, n, out);
-    bool columns = !host && !ordered && rows_side_by_side(pb->prog);
+    if (pb->caps.lanes_in_turn) single_lanes(cx, pb, &all, n, out);
+    bool turns = pb->caps.lanes_in_turn, columns = !host && !turns && !ordered && rows_side_by_side(pb->prog);
     if (columns) gpu_columns(cx, out);
     default_holds(cx, pb, &all, out);
-    if (!ordered) {
+    if (turns && !ordered) {
+        set_dim(cx, out, DIM_acc, (const int[]){16, 32, 8, 64}, 4);
+    } else if (!ordered) {
         set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
         set_dim(cx, out, DIM_flight,
                 host      ? (const int[]){1, 2, 4}

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NO_DEVICE = 100, MOST_BLOCKS = 0x7fffffff, MOST_CHECKS = MAX_PARAMS * (MAX_RANK + 1) };
+enum { NO_DEVICE = 100, MOST_BLOCKS = 0x7fffffff };
 /* CUdevice_attribute and CUfunction_attribute of the driver API */
 enum {
     ATTR_BLOCK_X = 2,
@@ -38,11 +38,7 @@ typedef struct CudaModule {
     pthread_mutex_t lock;           /* for building it */
     unsigned threads, shared_bytes; /* on-chip memory beyond what the code has by itself */
     int64_t rows_per_group;
-    int nchecks;
-    struct {
-        int slot;
-        uint64_t mask; /* bits that must be 0 */
-    } check[MOST_CHECKS];
+    PackCheck check;
     Unit unit; /* with text and entry of its own */
 } CudaModule;
 
@@ -273,30 +269,6 @@ static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunc
     return false;
 }
 
-/* What memory must be aligned to for accesses of whole packs. */
-static void checks_make(CudaModule *m, const Unit *u) {
-    for (int q = 0; q < MAX_PARAMS; q++) {
-        if (!u->align[q] || u->abi.ptr[q] < 0) continue;
-        m->check[m->nchecks].slot = u->abi.ptr[q];
-        m->check[m->nchecks++].mask = (uint64_t)u->align[q] - 1;
-        for (int d = 0; d < MAX_RANK; d++) {
-            if (!(u->align_dims[q] >> d & 1)) continue;
-            m->check[m->nchecks].slot = u->abi.stride[q][d];
-            m->check[m->nchecks++].mask = (uint64_t)u->align_each[q] - 1;
-        }
-    }
-}
-
-static bool unit_keep(Rt *rt, const Unit *u, CudaModule *m) {
-    char *text = rt_get(rt, u->bytes + 1), *entry = rt_get(rt, strlen(u->entry) + 1);
-    m->unit = *u;
-    m->unit.text = text, m->unit.entry = entry;
-    if (!text || !entry) return false;
-    memcpy(text, u->text, u->bytes);
-    memcpy(entry, u->entry, strlen(u->entry));
-    return true;
-}
-
 static void module_put(CudaDevice *c, CudaModule *m) {
     bool pushed;
     if ((m->mod || m->loose_mod) && cuda_enter(NULL, c, &pushed) == OK) {
@@ -305,8 +277,7 @@ static void module_put(CudaDevice *c, CudaModule *m) {
         cuda_leave(c, pushed);
     }
     pthread_mutex_destroy(&m->lock);
-    rt_put(c->d.rt, (void *)(uintptr_t)m->unit.text);
-    rt_put(c->d.rt, (void *)(uintptr_t)m->unit.entry);
+    unit_drop(c->d.rt, &m->unit);
     rt_put(c->d.rt, m);
 }
 
@@ -328,7 +299,7 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (err) return err;
     CudaModule *m = rt_get(d->rt, sizeof *m);
     Fail fail = {.slug = S_OOM, .text = "no memory for a module"};
-    bool ok = m && unit_keep(d->rt, u, m);
+    bool ok = m && unit_keep(d->rt, u, &m->unit);
     if (m) pthread_mutex_init(&m->lock, NULL);
     if (ok) {
         m->threads = (unsigned)(u->lanes * u->rows_per_group);
@@ -336,7 +307,7 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         m->rows_per_group = u->rows_per_group;
         m->m.facts =
             (Facts){.registers = -1, .local_bytes = -1, .shared_bytes = -1, .groups_per_unit = -1, .code_bytes = -1};
-        checks_make(m, u);
+        packs_check(u, &m->check);
         ok = load(c, u, false, &m->mod, &m->fn, &m->m.facts, &fail);
     }
     if (ok) facts_read(c, m, &m->m.facts);
@@ -380,9 +351,7 @@ static Err loose_build(Cx *cx, CudaDevice *c, CudaModule *m, CuFunction *out) {
 }
 
 static Err function_for(Cx *cx, CudaDevice *c, CudaModule *m, const Slot *slots, CuFunction *out) {
-    uint64_t off = 0;
-    for (int i = 0; i < m->nchecks; i++) off |= (uint64_t)slots[m->check[i].slot].i & m->check[i].mask;
-    *out = off ? atomic_load_explicit(&m->loose, memory_order_acquire) : m->fn;
+    *out = packs_fit(&m->check, slots) ? m->fn : atomic_load_explicit(&m->loose, memory_order_acquire);
     return *out ? OK : loose_build(cx, c, m, out);
 }
 

@@ -57,7 +57,9 @@ enum Note { NOTE_CACHE_OFF, NOTE_CACHE_READONLY, NOTE_CACHE_DAMAGED, NOTE_CACHE_
 const RtOptions *rt_options(const Rt *rt);
 void *rt_get(const Rt *rt, size_t bytes); /* zeroed; NULL when memory is gone */
 void rt_put(const Rt *rt, void *p);
-Err rt_add(Cx *cx, Rt *rt, Device *d); /* on failure the device stays the caller's */
+Err rt_add(Cx *cx, Rt *rt, Device *d);                      /* on failure the device stays the caller's */
+bool rt_has(const Rt *rt, const RtOps *ops);                /* a device of that runtime? */
+void rt_find_added(Rt *rt, const char *name, Device **out); /* among those added: *out stays NULL where it is none */
 void rt_say(Rt *rt, enum Note kind, const char *fmt, ...) PRINTF(3, 4);
 struct Cache *rt_cache(Rt *rt);
 Err rt_oom(Cx *cx, const char *what, size_t bytes);
@@ -79,6 +81,19 @@ Hash cache_key(const void *const *parts, const size_t *bytes, int n); /* of all 
 /* *file is to be freed with rt_put; the payload lies in it. Whatever is wrong with an entry makes it a miss. */
 bool cache_find(Cache *c, Hash key, char **file, const char **payload, size_t *bytes);
 void cache_store(Cache *c, Hash key, const void *payload, size_t bytes);
+
+/* ---- packs.c: for GPUs ---- */
+typedef struct PackCheck { /* bits of slots that must be 0, so that packs are one access */
+    int n;
+    struct {
+        int slot;
+        uint64_t mask;
+    } at[MAX_PARAMS * (MAX_RANK + 1)];
+} PackCheck;
+void packs_check(const Unit *u, PackCheck *out);
+bool packs_fit(const PackCheck *c, const Slot *slots);
+bool unit_keep(const Rt *rt, const Unit *u, Unit *out); /* with text and entry of its own; false: out of memory */
+void unit_drop(const Rt *rt, const Unit *u);
 
 /* ---- cpu.c: this machine's processor ---- */
 bool cpu_has(Isa isa);

@@ -110,6 +110,17 @@ Err rt_add(Cx *cx, Rt *rt, Device *d) {
     return OK;
 }
 
+bool rt_has(const Rt *rt, const RtOps *ops) {
+    for (int i = 0; i < rt->ndevices; i++)
+        if (rt->device[i]->ops == ops) return true;
+    return false;
+}
+
+void rt_find_added(Rt *rt, const char *name, Device **out) {
+    for (int i = 0; i < rt->ndevices && !*out; i++) /* "cuda" is its first */
+        if (str_eq(rt->device[i]->name, name) || str_eq(rt->device[i]->ops->name, name)) *out = rt->device[i];
+}
+
 int rt_devices(Rt *rt) {
     int n = 0;
     for (int i = 0; i < rt->ndevices; i++) n += !rt->device[i]->ops->hidden;
@@ -138,8 +149,7 @@ Err rt_find(Cx *cx, Rt *rt, const char *name, Device **out) {
         }
         return *out ? OK : no_device(cx, rt, "best");
     }
-    for (int i = 0; i < rt->ndevices && !*out; i++) /* "cuda" is its first */
-        if (str_eq(rt->device[i]->name, name) || str_eq(rt->device[i]->ops->name, name)) *out = rt->device[i];
+    rt_find_added(rt, name, out);
     for (int i = 0; i < COUNT(runtimes) && !*out; i++) {
         if (!runtimes[i]->find) continue;
         Err err = runtimes[i]->find(cx, rt, name, out);

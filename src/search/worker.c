@@ -30,8 +30,8 @@ static const double element_seconds = 1e-6; /* several times what inputs and the
 struct Worker {
     WorkerOptions o;
     Alloc al;
-    pid_t pid;    /* 0: none runs */
-    int fd, line; /* what it is asked through; what it dies by when this process does */
+    pid_t pid; /* 0: none runs */
+    int fd;
     char path[PATH_MAX];
 };
 
@@ -58,13 +58,12 @@ bool worker_find(const char *asked, char *path, size_t cap) {
 
 static void stop(Worker *w) {
     if (w->pid > 0) {
-        kill(-w->pid, SIGKILL); /* and by its death the compiler that it may have started */
+        kill(-w->pid, SIGKILL); /* with the compiler that it may have started */
         kill(w->pid, SIGKILL);
         while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
     }
     if (w->fd >= 0) close(w->fd);
-    if (w->line >= 0) close(w->line);
-    w->pid = 0, w->fd = w->line = -1;
+    w->pid = 0, w->fd = -1;
 }
 
 /* Both ends above what a child's own descriptors are moved to. */
@@ -82,7 +81,7 @@ static int pair(int fd[2]) {
     return err;
 }
 
-static int spawn(const char *path, int end, const char *line, pid_t *pid) {
+static int spawn(const char *path, int end, pid_t *pid) {
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t at;
     sigset_t none, all;
@@ -93,7 +92,7 @@ static int spawn(const char *path, int end, const char *line, pid_t *pid) {
     err = posix_spawnattr_init(&at);
     if (!err) {
         for (int fd = 0; fd < 3 && !err; fd++) /* what a kernel prints goes nowhere */
-            err = posix_spawn_file_actions_addopen(&fa, fd, fd || !*line ? "/dev/null" : line, O_RDWR, 0);
+            err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", O_RDWR, 0);
         if (!err) err = posix_spawn_file_actions_adddup2(&fa, end, WIRE_FD);
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
         if (!err) err = posix_spawn_file_actions_addclosefrom_np(&fa, WIRE_FD + 1);
@@ -101,13 +100,8 @@ static int spawn(const char *path, int end, const char *line, pid_t *pid) {
         if (!err) err = posix_spawnattr_setsigmask(&at, &none);
         if (!err) err = posix_spawnattr_setsigdefault(&at, &all);
         if (!err) err = posix_spawnattr_setpgroup(&at, 0);
-        short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
-#ifdef POSIX_SPAWN_SETSID
-        flags |= *line ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
-#else
-        flags |= POSIX_SPAWN_SETPGROUP;
-#endif
-        if (!err) err = posix_spawnattr_setflags(&at, flags);
+        if (!err)
+            err = posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
         char *argv[] = {(char *)(uintptr_t)path, NULL};
         if (!err) err = posix_spawn(pid, path, &fa, &at, argv, environ);
         posix_spawnattr_destroy(&at);
@@ -175,11 +169,9 @@ static Err start(Cx *cx, Worker *w) {
     char why[128], identity[1024] = "";
     int err = pair(fd);
     if (!err) {
-        char line[64] = "";
-        w->line = os_line(line, sizeof line);
-        err = spawn(w->path, fd[1], line, &w->pid);
+        err = spawn(w->path, fd[1], &w->pid);
         close(fd[1]);
-        if (err) close(fd[0]), stop(w);
+        if (err) close(fd[0]);
     }
     if (err)
         return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "%s cannot be started: %s", w->path,
@@ -203,7 +195,7 @@ Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
     *out = NULL;
     Worker *w = al.get(al.user, sizeof *w);
     if (!w) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a worker");
-    *w = (Worker){.o = *o, .al = al, .fd = -1, .line = -1};
+    *w = (Worker){.o = *o, .al = al, .fd = -1};
     snprintf(w->path, sizeof w->path, "%s", o->path);
     if (w->o.max_seconds <= 0) w->o.max_seconds = TRY_SECONDS;
     w->o.max_seconds += (double)o->elements * element_seconds;

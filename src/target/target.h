@@ -33,11 +33,12 @@ typedef struct Caps {
     bool unordered_collect;   /* the device's own subgroup collective has an unspecified tree (Metal) */
     bool poly_math;           /* special functions are rowfold's polynomials (always on hosts) */
     bool has_f64;             /* 64-bit floating point */
-    int64_t cache_line;       /* bytes */
+    bool lanes_in_turn; /* a group is one thread's work, lane after lane (OpenCL on CPUs): lanes meet at a price */
+    int64_t cache_line; /* bytes */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* a core's or unit's own, shared ones; 0: not known */
     double copy_bytes_per_s, launch_s;    /* nominal, for estimates without a calibration */
 } Caps;
-/* m1max h200 rtx4060 avx512 avx2 neon portable; false when there is no such preset. */
+/* m1max h200 rtx4060 opencl pocl avx512 avx2 neon portable; false when there is no such preset. */
 bool caps_preset(const char *name, Caps *out);
 int caps_presets(const char *const **names); /* count and list of names */
 void caps_print(const Caps *c, Buf *out);    /* key=value, one line; reads back to equal Caps */

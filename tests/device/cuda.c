@@ -1,4 +1,5 @@
-/* For a machine with an NVIDIA GPU: are results right, and how fast are they?
+/* For a machine with an NVIDIA GPU, or an OpenCL device named by $ROWFOLD_TEST_DEVICE: are results right, and how fast
+ * are they?
  *
  *     cuda random PAIRS SEED     random programs times random plans: the interpreter's bits, gaps untouched
  *     cuda kernels FOLDER        every kernel there: the definition's bounds with the device's own functions, the
@@ -37,7 +38,8 @@ static int64_t number(const char *s) { /* 0 for what is none */
 static bool open_desk(Desk *k) {
     *k = (Desk){.cx = {.a = arena_new(NULL, NULL)}};
     RtOptions o = {.isa = ISA_COUNT};
-    if (rt_open(&k->cx, &o, &k->rt) == OK && rt_find(&k->cx, k->rt, "cuda:0", &k->d) == OK) {
+    const char *name = getenv("ROWFOLD_TEST_DEVICE");
+    if (rt_open(&k->cx, &o, &k->rt) == OK && rt_find(&k->cx, k->rt, name && *name ? name : "cuda:0", &k->d) == OK) {
         printf("# %s\n", dev_identity(k->d));
         return true;
     }
@@ -287,6 +289,22 @@ static const char *const plans[] = {
     "W=128 V=2 stat=welford",
 };
 
+/* For devices without cache policies; on CPUs a row is best one lane's. */
+static const char *const plain_plans[] = {
+    "W=1 V=1 acc=16 div=reciprocal",
+    "W=1 V=1 acc=16 hold.e=output",
+    "W=64 V=4 P=2 hold.x=register",
+    "W=1 V=4 P=3 acc=4",
+    "W=96 V=2 hold.x=shared acc=2",
+    "W=8 V=2 P=4 flight=2 hold.x=register",
+    "W=32 V=8 P=1 stat=online hold.x=register",
+    "W=16 V=1 P=8 acc=64 combine=outer order=fixed",
+    "W=1 V=1 P=8 order=serial",
+    "W=32 V=1 P=3 index=32",
+    "W=2 V=4 stat=welford",
+    "W=4 V=1 stat=shifted fuse=off",
+};
+
 /* The names of a folder's kernel files, in order. */
 static int row_files(Cx *cx, const char *folder, const char **name, int most) {
     DIR *d = opendir(folder);
@@ -306,6 +324,10 @@ static int row_files(Cx *cx, const char *folder, const char **name, int most) {
     }
     if (d) closedir(d);
     return n;
+}
+
+static const char *plan_text(const Desk *k, int i) {
+    return dev_caps(k->d)->kind == KIND_CUDA ? plans[i % COUNT(plans)] : plain_plans[i % COUNT(plain_plans)];
 }
 
 static void kernels(Desk *k, const char *folder, int from, int step) {
@@ -328,14 +350,14 @@ static void kernels(Desk *k, const char *folder, int from, int step) {
                         Prog *prog;
                         Shape s;
                         Plan plan = {0};
-                        const char *name = ast_kernel_name(ast, q), *text = plans[(at * 7 + e) % COUNT(plans)],
-                                   *wrong = NULL;
+                        const char *name = ast_kernel_name(ast, q), *text = plan_text(k, at * 7 + e), *wrong = NULL;
                         if (lang_kernel(&own, ast, name, bind, 1, NULL, 0, &prog) != OK)
                             wrong = first_of(&own);
                         else {
                             shape_of(prog, rows[at % COUNT(rows)], elems[e], &s);
                             /* special functions of f64 are each machine's own library's */
-                            wrong = kernel_once(k, &own, prog, &s, text, p == 0 && types[t] != TY_F64, at % 2,
+                            bool poly = p == 0 || dev_caps(k->d)->poly_math;
+                            wrong = kernel_once(k, &own, prog, &s, text, poly && types[t] != TY_F64, at % 2,
                                                 (uint64_t)at, &plan);
                         }
                         count(

@@ -1,6 +1,6 @@
-/* Kern texts and host sources of four kernels, each at one small plan, are as a person last read them: a change to
- * lowering or to the dialect shows here as a difference to review. They are the same from any compiler of this library.
- * ACCEPT=1 writes what is new. */
+/* Kern texts and sources of five kernels for hosts and OpenCL, each at one small plan, are as a person last read them:
+ * a change to lowering or to the dialect shows here as a difference to review. They are the same from any compiler of
+ * this library. ACCEPT=1 writes what is new. */
 #include "../../src/base/os.h"
 #include "../../src/gen/kern.h"
 #include "../diff/library.h"
@@ -21,6 +21,7 @@ static const struct {
     {"rmsnorm", "avx2", "W=8 V=2 flight=2 hold.x=register"},
     {"layernorm", "portable", "W=4 stat=welford index=32"},
     {"rmsnorm_fp8_groups", "avx512", "W=16 fuse=off combine=outer hold.x=register"},
+    {"log_softmax", "opencl", "W=16 V=2 P=2 hold.x=register"},
 };
 
 static void compare(Cx *cx, const char *name, const char *text, size_t n) {
@@ -59,7 +60,8 @@ static void test_emitted(void **state) {
         Buf b = buf_new(cx.a);
         kern_print(kern, &b);
         compare(&cx, arena_printf(cx.a, "%s.kern", row[i].kernel), b.s, b.n);
-        compare(&cx, arena_printf(cx.a, "%s.c.txt", row[i].kernel), u.text, u.bytes);
+        compare(&cx, arena_printf(cx.a, caps.kind == KIND_OPENCL ? "%s.cl.txt" : "%s.c.txt", row[i].kernel), u.text,
+                u.bytes);
         arena_free(cx.a);
     }
 }

@@ -111,26 +111,11 @@ static void test_broken_program(void **state) {
     close_desk(&k);
 }
 
-static void test_no_dialect(void **state) {
-    (void)state;
-    Desk k;
-    Kern *kern;
-    Unit u;
-    Plan plan;
-    open_desk(&k, "softmax", "m1max");
-    k.pb.caps.kind = KIND_OPENCL;
-    assert_int_equal(plan_read(&k.cx, "W=32 V=1", &plan), OK);
-    assert_int_equal(kern_lower(&k.cx, &k.pb, &plan, &kern), OK);
-    refused(&k, unit_emit(&k.cx, &k.pb, kern, &u), S_EMIT_KIND);
-    close_desk(&k);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_broken_program),
-        cmocka_unit_test(test_no_dialect),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
