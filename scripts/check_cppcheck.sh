@@ -6,7 +6,7 @@ cd "${1:-"$here/.."}"
 cache=.cache/cppcheck
 mkdir -p "$cache"
 folders=()
-for d in src cli examples; do
+for d in src cli tools examples; do
     if [ -n "$(find "$d" -name '*.c' -print -quit 2>/dev/null)" ]; then folders+=("$d"); fi
 done
 suppressions=$cache/suppressions # cppcheck wants no blanks before a comment, and older ones no comments at all

@@ -80,6 +80,17 @@ def check_include_outside(root, path, what):
     return f'"{quoted.group(1)}" is neither rowfold.h nor a file of this folder'
 
 
+def check_include_tools(path, what):
+    """Tools judge the library and share nothing with it: files of their own folder, C, and jansson."""
+    angled, quoted = ANGLED.match(what), QUOTED.match(what)
+    if angled and angled.group(1)[:-2] in SYSTEM | {"jansson"}:
+        return None
+    target = (path.parent / quoted.group(1)).resolve() if quoted else None
+    if target and target.is_file() and target.parent == path.parent:
+        return None
+    return "a tool includes nothing of the library"
+
+
 def main(root):
     root = root.resolve()
     wrong, names = [], {}
@@ -89,8 +100,9 @@ def main(root):
 
     sources = sorted(p for p in (root / "src").rglob("*") if p.suffix in (".c", ".h", ".def"))
     outside = sorted(p for d in ("cli", "examples", "include") for p in (root / d).rglob("*") if p.suffix in (".c", ".h", ".def"))
+    tools = sorted(p for p in (root / "tools").rglob("*") if p.suffix in (".c", ".h"))
     tests = sorted(p for p in (root / "tests").rglob("*") if p.suffix in (".c", ".h"))
-    for path in sources + outside + tests:
+    for path in sources + outside + tools + tests:
         lines = len(path.read_bytes().splitlines())
         if lines > MAX_LINES:
             complain(path, lines, f"{lines} lines; the most is {MAX_LINES}: this is two files")
@@ -108,6 +120,13 @@ def main(root):
     for path in outside:
         for number, what in includes(path):
             text = check_include_outside(root, path, what)
+            if text:
+                complain(path, number, text)
+    for path in tools:
+        if path.suffix == ".c" and f"'{path.name}'" not in (path.parent / "meson.build").read_text():
+            complain(path, 1, "not listed in the meson.build beside it")
+        for number, what in includes(path):
+            text = check_include_tools(path, what)
             if text:
                 complain(path, number, text)
     # A file that is not listed is a file that no build and no test sees.

@@ -8,6 +8,6 @@ if [ "${1:-}" = --fix ]; then
 fi
 cd "${1:-"$(dirname "${BASH_SOURCE[0]}")/.."}"
 folders=()
-for d in src include cli examples tests; do if [ -d "$d" ]; then folders+=("$d"); fi; done
+for d in src include cli tools examples tests; do if [ -d "$d" ]; then folders+=("$d"); fi; done
 # .def tables are left alone: one row a line reads better than what a formatter makes of them.
 find "${folders[@]}" -name '*.[ch]' -print0 | sort -z | xargs -0 -r clang-format --style=file "${mode[@]}" || exit 1 # xargs says 123

@@ -26,5 +26,5 @@ tidy_one() {
 }
 export -f tidy_one
 folders=()
-for d in src cli examples; do if [ -d "$d" ]; then folders+=("$d"); fi; done
+for d in src cli tools examples; do if [ -d "$d" ]; then folders+=("$d"); fi; done
 find "${folders[@]}" -name '*.c' -print0 | sort -z | xargs -0 -r -n1 -P "$(nproc)" bash -c 'tidy_one "$1"' _ || exit 1 # xargs says 123

@@ -6,6 +6,7 @@ subcommands="run plan emit tune devices explain check"
 
 if command -v mandoc >/dev/null; then
     check 'man page is clean' mandoc -Tlint -Wwarning "$root/man/rowfold.1"
+    check "the auditor's man page is clean" mandoc -Tlint -Wwarning "$root/man/rowfold-audit.1"
 else
     skip 'man page is clean' 'mandoc is not installed'
 fi

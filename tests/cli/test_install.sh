@@ -14,7 +14,7 @@ prefix=$stage$(sed -n 's/^prefix=//p' "$lib/pkgconfig/rowfold.pc" 2>/dev/null ||
 version=$(sed -n "s/^project('rowfold', 'c', version: '\([^']*\)'.*/\1/p" "$root/meson.build")
 
 for file in "$prefix/include/rowfold.h" "$lib/librowfold.so" "$lib/librowfold.a" "$lib/pkgconfig/rowfold.pc" \
-    "$lib/cmake/rowfold/rowfold-config.cmake" "$prefix/share/man/man1/rowfold.1" "$prefix/share/bash-completion/completions/rowfold" \
+    "$lib/cmake/rowfold/rowfold-config.cmake" "$prefix/share/man/man1/rowfold.1" "$prefix/share/man/man1/rowfold-audit.1" "$prefix/bin/rowfold-audit" "$prefix/share/bash-completion/completions/rowfold" \
     "$prefix/share/zsh/site-functions/_rowfold"; do
     check "installs ${file#"$stage"}" test -s "$file"
 done

@@ -1,0 +1,360 @@
+/* The text of a kern -> its demand, counted line by line with the multiplicities of docs/records.md. */
+#include "planread.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FREE, ALU, DIV, SPECIAL, CONVERT, MEMORY };
+enum { LINE_MOST = 8192, FIELDS = 64, DOMAINS = 64, STRIPES = 256, DEPTH = 16 };
+
+static int op_class(const char *op) { /* -1: an unknown operator */
+    static const struct {
+        const char *name;
+        int cls;
+    } ops[] = {{"add", ALU},      {"sub", ALU},       {"mul", ALU},     {"div", DIV},         {"neg", ALU},
+               {"abs", ALU},      {"min", ALU},       {"max", ALU},     {"floor", ALU},       {"round", ALU},
+               {"sqrt", DIV},     {"rsqrt", SPECIAL}, {"exp", SPECIAL}, {"exp2", SPECIAL},    {"log", SPECIAL},
+               {"log2", SPECIAL}, {"tanh", SPECIAL},  {"erf", SPECIAL}, {"sigmoid", SPECIAL}, {"pow", SPECIAL},
+               {"lt", ALU},       {"le", ALU},        {"gt", ALU},      {"ge", ALU},          {"eq", ALU},
+               {"ne", ALU},       {"and", ALU},       {"or", ALU},      {"not", ALU},         {"where", ALU},
+               {"cast", CONVERT}, {"fma", ALU},       {"bitand", ALU},  {"bitor", ALU},       {"bitxor", ALU},
+               {"shl", ALU},      {"shr", ALU},       {"bits", FREE},   {"mod", DIV},         {"atmost", ALU},
+               {"atleast", ALU},  {"ldexp", ALU}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (same_text(op, ops[i].name)) return ops[i].cls;
+    return -1;
+}
+
+typedef struct Held {
+    Type ty;
+    int domain, first, last; /* sweeps that touch it; first -1: none yet */
+    char home;               /* r register, o output, s shared */
+} Held;
+typedef struct Reader {
+    Mem *m;
+    const Program *p;
+    const char *at, *end;
+    int line, n;
+    char buf[LINE_MOST];
+    char *f[FIELDS];
+    const char *why;
+    PlanText plan;
+    Counted *c;
+    int ndomains, nstripes;
+    int64_t points[DOMAINS], elements[DOMAINS];
+    Held stripe[STRIPES];
+    double loop; /* product of the counts of the loops around */
+    double outer[DEPTH];
+    int depth;
+    bool sweep, joined;
+    int domain;
+} Reader;
+
+static bool wrong(Reader *r, const char *what) {
+    if (!r->why) r->why = mem_fmt(r->m, "line %d of the kern: %s", r->line, what);
+    return false;
+}
+
+static bool next_line(Reader *r) {
+    r->n = 0;
+    r->line++;
+    const char *nl = r->at < r->end ? memchr(r->at, '\n', (size_t)(r->end - r->at)) : NULL;
+    if (!nl) return wrong(r, "a line that ends is expected");
+    const size_t len = (size_t)(nl - r->at);
+    if (len >= LINE_MOST || memchr(r->at, 0, len)) return wrong(r, "too long, or not text");
+    if (len) memcpy(r->buf, r->at, len);
+    r->buf[len] = 0;
+    r->at = nl + 1;
+    char *note = strstr(r->buf, "  # ");
+    while (note && note == r->buf) note = NULL;
+    if (note) *note = 0;
+    for (char *c = r->buf; *c;) {
+        while (*c == ' ') *c++ = 0;
+        if (!*c) break;
+        if (r->n == FIELDS) return wrong(r, "too many fields");
+        r->f[r->n++] = c;
+        c += strcspn(c, " ");
+    }
+    return true;
+}
+
+static const char *field(const Reader *r, int i) {
+    return i < r->n ? r->f[i] : "";
+}
+
+static bool number(Reader *r, const char *s, int64_t *out) {
+    char *end;
+    errno = 0;
+    *out = strtoll(s, &end, 10);
+    return (*s && !*end && !errno && *out >= 0 && *out <= (int64_t)1 << 44) || wrong(r, "a number is expected");
+}
+
+static bool index_of(Reader *r, const char *s, char mark, int below, int *out) {
+    int64_t i;
+    if (*s != mark || !number(r, s + 1, &i) || i >= below) return wrong(r, "it names what is not there");
+    *out = (int)i;
+    return true;
+}
+
+static bool axes_of(Reader *r, const char *s, uint32_t *out) {
+    *out = 0;
+    if (same_text(s, "-")) return true;
+    char *copy = mem_text(r->m, s, strlen(s));
+    for (char *name = copy; name;) {
+        char *comma = strchr(name, ',');
+        if (comma) *comma++ = 0;
+        const int a = program_axis(r->p, name);
+        if (a < 0) return wrong(r, "an unknown axis");
+        *out |= 1u << a;
+        name = comma;
+    }
+    return true;
+}
+
+/* ---- the lines before the nodes ---- */
+static bool domain_line(Reader *r) {
+    uint32_t axes, serial, mapped;
+    int64_t points, elements;
+    const int d = r->ndomains;
+    if (r->n != 12 || d == DOMAINS) return wrong(r, "a domain is expected");
+    if (!axes_of(r, field(r, 3), &axes) || !axes_of(r, field(r, 5), &serial) || !axes_of(r, field(r, 7), &mapped) ||
+        !number(r, field(r, 9), &points) || !number(r, field(r, 11), &elements))
+        return false;
+    if (axes != (serial | mapped) || serial & mapped || points != program_points(r->p, serial) ||
+        elements != program_points(r->p, mapped))
+        return wrong(r, "a domain whose numbers are not those of its axes");
+    if (serial) r->c->serial = true;
+    r->points[d] = points;
+    r->elements[d] = elements;
+    r->ndomains++;
+    return true;
+}
+
+static bool stripe_line(Reader *r) {
+    Held h = {.first = -1, .last = -1};
+    if (r->nstripes == STRIPES || !type_named(field(r, 2), &h.ty) ||
+        !index_of(r, field(r, 3), 'd', r->ndomains, &h.domain))
+        return wrong(r, "a stripe is expected");
+    h.home = *field(r, 7);
+    if (!strchr("ros", h.home) || !h.home) return wrong(r, "a home is expected");
+    r->stripe[r->nstripes++] = h;
+    return true;
+}
+
+static bool shape_line(Reader *r) {
+    for (int i = 0; i < r->p->naxes; i++) {
+        int64_t n;
+        if (!same_text(field(r, 1 + 2 * i), r->p->axis[i].name) || !number(r, field(r, 2 + 2 * i), &n))
+            return wrong(r, "the program's axes are expected");
+        if (n != r->p->n[i]) return wrong(r, "another shape than the case has");
+    }
+    return r->n == 1 + 2 * r->p->naxes || wrong(r, "more axes than the program has");
+}
+
+static bool head_line(Reader *r, bool *head) {
+    const char *w = field(r, 0);
+    Counted *c = r->c;
+    int64_t n;
+    Type t;
+    if (same_text(w, "machine"))
+        return r->n == 5 && number(r, field(r, 2), &c->subgroup) && number(r, field(r, 4), &c->poly) &&
+               (c->subgroup > 0 || wrong(r, "a subgroup has lanes"));
+    if (same_text(w, "counts"))
+        return r->n == 9 && number(r, field(r, 2), &c->sweeps) && number(r, field(r, 4), &c->reductions) &&
+               number(r, field(r, 6), &c->live) && number(r, field(r, 8), &c->sum);
+    if (same_text(w, "shape")) return shape_line(r);
+    if (same_text(w, "domain")) return domain_line(r);
+    if (same_text(w, "stripe")) return stripe_line(r);
+    if (same_text(w, "cell")) return r->n == 4;
+    if (same_text(w, "array")) {
+        if (r->n != 4 || !type_named(field(r, 2), &t) || !number(r, field(r, 3), &n)) return false;
+        c->array_words += n * up_div(type_fact(t)->bytes, 4);
+        return true;
+    }
+    *head = false;
+    return true;
+}
+
+/* ---- instructions ---- */
+static void add(Reader *r, double *lane, double *row, char rank, double each) {
+    const double W = (double)r->plan.W;
+    const double n = r->sweep ? (double)r->elements[r->domain] : 1;
+    double l = 1, w = 1;
+    if (rank == 'e') {
+        l = (double)slots_of(r->elements[r->domain], r->plan.W, r->plan.V);
+        w = n;
+    } else if (rank == 'p') {
+        l = (double)up_div(up_div(r->elements[r->domain], r->plan.W * r->plan.V), r->plan.flight);
+        w = l * W;
+    } else if (rank == 'l') {
+        w = W;
+    }
+    *lane += r->loop * l * each;
+    *row += r->loop * w * each;
+}
+
+static void op_add(Reader *r, int cls, char rank) {
+    add(r, &r->c->lane_ops[cls], &r->c->row_ops[cls], rank, 1);
+}
+
+/* Joins side by side share an exchange, with a barrier; each has partials of its own. */
+static void join(Reader *r, bool first, Type t) {
+    const int64_t W = r->plan.W, S = r->c->subgroup;
+    if (W <= S) return;
+    r->c->shared_bytes += (double)((r->plan.combine ? W : up_div(W, S)) * type_fact(t)->bytes * r->plan.P);
+    if (first) r->c->barriers += r->loop;
+}
+
+static bool touch(Reader *r, const char *name, bool write, char rank) {
+    int s = 0;
+    if (!index_of(r, name, 's', r->nstripes, &s)) return false;
+    Held *h = &r->stripe[s];
+    Counted *c = r->c;
+    const double bytes = type_fact(h->ty)->bytes;
+    if (write)
+        add(r, &c->lane.private_write, &c->row.private_write, rank, bytes);
+    else
+        add(r, &c->lane.private_read, &c->row.private_read, rank, bytes);
+    if (h->first < 0) h->first = (int)c->own_sweeps - r->sweep;
+    h->last = (int)c->own_sweeps - r->sweep;
+    return true;
+}
+
+static bool memory(Reader *r, const char *param, Type t, bool write, char rank) {
+    const int q = program_param(r->p, param);
+    if (q < 0 || r->p->param[q].way > W_INOUT) return wrong(r, "an unknown parameter");
+    Counted *c = r->c;
+    const double bytes = type_fact(r->p->param[q].ty)->bytes;
+    if (write)
+        add(r, &c->lane.write, &c->row.write, rank, bytes);
+    else
+        add(r, &c->lane.read, &c->row.read, rank, bytes);
+    op_add(r, MEMORY, rank);
+    if (r->p->param[q].ty != t) op_add(r, CONVERT, rank);
+    return true;
+}
+
+static bool instruction(Reader *r) {
+    const bool makes = *field(r, 0) == '%';
+    const int o = makes ? 2 : 0;
+    if (makes && !same_text(field(r, 1), "=")) return wrong(r, "an instruction is expected");
+    char *op = r->n > o ? r->f[o] : r->buf + strlen(r->buf), *dot = strchr(op, '.');
+    if (dot) *dot++ = 0;
+    Type t;
+    if (!type_named(field(r, o + 1), &t)) return wrong(r, "a type is expected");
+    const char *first = field(r, o + (makes ? 3 : 2));
+    const char rank = makes ? *field(r, o + 2) : 'e';
+    if (makes && (!strchr("rlpe", rank) || !rank)) return wrong(r, "a rank is expected");
+    const char own = makes ? rank : r->sweep ? 'e' : 'r';
+    if ((own == 'e' || own == 'p') && !r->sweep) return wrong(r, "an element outside of a sweep");
+    const bool is_join = same_text(op, "join") || same_text(op, "join2") || same_text(op, "join2i");
+    if (is_join) join(r, !r->joined, t);
+    r->joined = is_join;
+    if (r->sweep && !r->elements[r->domain]) return true; /* it never runs */
+    const int cls = dot ? op_class(dot) : -1;
+    const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
+    if (needs_class && cls < 0) return wrong(r, "an unknown operator");
+    if (same_text(op, "op") || same_text(op, "fold") || same_text(op, "fold2"))
+        op_add(r, cls, own);
+    else if (same_text(op, "packfold"))
+        op_add(r, cls, 'e');
+    else if (same_text(op, "elem"))
+        op_add(r, ALU, own);
+    else if (same_text(op, "loadp") || same_text(op, "load1"))
+        return memory(r, first, t, false, own);
+    else if (same_text(op, "storep") || same_text(op, "store1"))
+        return memory(r, first, t, true, own);
+    else if (same_text(op, "get") || same_text(op, "put"))
+        return touch(r, first, *op == 'p', own);
+    else if (same_text(op, "join") || same_text(op, "join2"))
+        r->c->collectives += r->loop;
+    else if (!is_join && !strstr("const slot rowidx serial active init cell setcell rowget rowput", op))
+        return wrong(r, "an unknown instruction");
+    return true;
+}
+
+static bool node_line(Reader *r) {
+    const char *w = field(r, 0);
+    if (same_text(w, "loop")) {
+        int64_t n;
+        if (r->depth == DEPTH || !number(r, field(r, 1), &n)) return wrong(r, "a loop is expected");
+        r->outer[r->depth++] = r->loop;
+        r->loop *= (double)n;
+        return true;
+    }
+    if (same_text(w, "}")) {
+        if (!r->depth) return wrong(r, "a node that was not begun");
+        r->loop = r->outer[--r->depth];
+        r->sweep = false;
+        return true;
+    }
+    if (same_text(w, "block") || same_text(w, "sweep")) {
+        if (r->depth == DEPTH || r->sweep) return wrong(r, "a node inside of a sweep");
+        r->outer[r->depth++] = r->loop;
+        r->joined = false;
+        r->sweep = *w == 's';
+        if (!r->sweep) return true;
+        if (!index_of(r, field(r, 1), 'd', r->ndomains, &r->domain)) return false;
+        const int64_t slots = slots_of(r->elements[r->domain], r->plan.W, r->plan.V);
+        r->c->rounds += r->loop * (double)slots;
+        r->c->packs += r->loop * (double)up_div(slots, r->plan.V);
+        r->c->own_sweeps++;
+        return true;
+    }
+    return r->depth ? instruction(r) : wrong(r, "a node is expected");
+}
+
+static void stripes(Reader *r) {
+    Counted *c = r->c;
+    for (int i = 0; i < r->nstripes; i++) {
+        const Held *h = &r->stripe[i];
+        if (h->home == 's')
+            c->shared_bytes += (double)r->points[h->domain] * (double)r->elements[h->domain] * type_fact(h->ty)->bytes *
+                               (double)r->plan.P;
+        if (h->home != 'r') continue;
+        const int64_t slots = r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.W, r->plan.V);
+        c->own_sum += up_div(slots * type_fact(h->ty)->bytes, 4);
+    }
+    for (int64_t w = 0; w < c->own_sweeps; w++) {
+        int64_t live = 0;
+        for (int i = 0; i < r->nstripes; i++) {
+            const Held *h = &r->stripe[i];
+            if (h->home != 'r' || h->first < 0 || w < h->first || w > h->last) continue;
+            live += up_div(r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.W, r->plan.V) *
+                               type_fact(h->ty)->bytes,
+                           4);
+        }
+        c->own_live = max_of(c->own_live, live);
+    }
+}
+
+bool kern_counted(Mem *m, const Program *p, const char *text, size_t n, Counted *out, const char **why) {
+    *out = (Counted){0};
+    if (n > 1 << 22) return *why = "the kern's text is too long", false;
+    Reader *r = mem_get(m, sizeof *r);
+    *r = (Reader){.m = m, .p = p, .at = text, .end = text + n, .c = out, .loop = 1};
+    bool ok = next_line(r) && (same_text(field(r, 0), "kern") || wrong(r, "`kern` is expected")), head = true;
+    if (ok) {
+        const char *line = r->at, *nl = memchr(line, '\n', (size_t)(r->end - line));
+        ok = nl && nl - line > 5 && !memcmp(line, "plan ", 5);
+        if (ok) {
+            out->plan = mem_text(m, line + 5, (size_t)(nl - line - 5));
+            ok = plan_parse(m, out->plan, &r->plan, why);
+            if (!ok) return false;
+            r->at = nl + 1;
+            r->line++;
+        } else {
+            wrong(r, "a plan is expected");
+        }
+    }
+    while (ok && r->at < r->end) {
+        ok = next_line(r);
+        if (ok && head) ok = head_line(r, &head) || wrong(r, "a line of the tables is expected");
+        if (ok && !head) ok = !out->subgroup ? wrong(r, "`machine` is missing") : node_line(r);
+    }
+    if (ok && (r->depth || head)) ok = wrong(r, "the text ends too early");
+    if (ok) stripes(r);
+    *why = r->why ? r->why : *why;
+    return ok;
+}
