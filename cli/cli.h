@@ -51,11 +51,11 @@ typedef struct Options {
     int command;
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
-    const char *shape, *type, *consts, *sets, *pin, *plan, *open, *policy, *device, *isa, *strided, *fill, *out_dir,
-        *output, *header, *receipt, *store;
+    const char *shape, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device, *isa,
+        *strided, *fill, *out_dir, *output, *header, *receipt, *store;
     List in, out;
     int64_t threads, seed, limit, budget_candidates;
-    double budget_seconds;
+    double budget_seconds, budget_compile_seconds;
     int effort; /* -1: the subcommand's own */
     bool json, quiet, kern, why, standalone, list, help, version, alias, summed, resume, no_store;
 } Options;

@@ -80,18 +80,31 @@ static const char *pins(Cli *c) {
     return p;
 }
 
+static Rc regime(Cli *c, rowfold_regime *out) {
+    const char *r = c->o.regime;
+    *out = r && strcmp(r, "cold") == 0 ? ROWFOLD_COLD : ROWFOLD_RESIDENT;
+    if (!r || *out == ROWFOLD_COLD || strcmp(r, "resident") == 0) return RC_OK;
+    return fail(c, F_VALUE, "resident, cold", "there is no regime \"%s\"", r);
+}
+
 Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
     /* run's arrays lie in ordinary memory, which other devices need not reach */
     const char *name = c->o.device ? c->o.device : c->o.command == CMD_RUN ? "host" : "best";
     rowfold_status s = rowfold_device_find(c->ctx, name, &c->device);
     if (s) return fail_library(c, s);
+    Rc rc;
     rowfold_compile_options o;
     rowfold_compile_options_init(&o);
     o.device = c->device;
     o.shape = shape;
     o.effort = (rowfold_effort)effort;
     o.pin = pins(c);
-    o.open = c->o.open;
+    rc = regime(c, &o.regime);
+    if (rc) return rc;
+    o.search = c->o.search;
+    o.strategy = c->o.strategy;
+    o.joint = c->o.joint;
+    o.max_compile_seconds = c->o.budget_compile_seconds;
     o.policy = c->o.policy;
     o.max_candidates = c->o.budget_candidates;
     o.max_seconds = c->o.budget_seconds;

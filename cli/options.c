@@ -56,14 +56,21 @@ static const struct Option {
     {"seed", 0, COUNTED, O(seed), RUN | TUNE, 0, "N", "seed of random inputs (default 1)"},
     {"pin", 0, JOINED, O(pin), KERNELS, 0, "DIMS", "fix dimensions of the plan: W=256,hold.x=register"},
     {"plan", 0, TEXT, O(plan), KERNELS, 0, "PLAN", "a whole plan, as rowfold prints it"},
-    {"open", 0, JOINED, O(open), PLAN | TUNE, 0, "DIMS",
-     "search dimensions beyond the default space: W=32:1024,hold.x"},
+    {"search", 0, JOINED, O(search), PLAN | TUNE, 0, "DIMS",
+     "values to search instead of the default space's: W=32:1024,V=1/4,hold.x"},
+    {"tune-holds", 0, JOINED, O(joint), TUNE, 0, "LIST",
+     "every combination of reload,register ... for all values; so too --tune-W 32,64 and any other dimension"},
+    {"strategy", 0, TEXT, O(strategy), TUNE, 0, "NAME", "who is tried: staged (default), random, beam, exhaustive"},
+    {"regime", 0, TEXT, O(regime), TUNE, 0, "NAME",
+     "resident (default): timed on the same memory; cold: on 200 MB in turn"},
     {"policy", 0, TEXT, O(policy), KERNELS, 0, "NAME",
      "cost policy that ranks: roofline (default) prior service random"},
     {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE, 0, "EFFORT",
      "estimate, recall, measure or exhaustive (default: measure for tune, else estimate)"},
     {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE, 1, "N", "time at most N plans"},
     {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE, 0, "S", "start no plan after S seconds"},
+    {"budget-compile-seconds", 0, TIMED, O(budget_compile_seconds), TUNE, 0, "S",
+     "start no plan after compilers took S seconds together"},
     {"store", 0, TEXT, O(store), RUN | EMIT | TUNE | TRIALS | WISDOM, 0, "FILE",
      "what is remembered between runs (default: $ROWFOLD_STORE, or trials.db in the data folder)"},
     {"no-store", 0, FLAG, O(no_store), RUN | EMIT | TUNE, 0, NULL, "remember nothing"},
@@ -119,7 +126,7 @@ static const struct Command {
      "it\n"
      "ends, so that a search that was broken off can be resumed.",
      "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096\n"
-     "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --effort exhaustive --pin V=1 --open W=32:256\n"
+     "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --effort exhaustive --pin V=1 --search W=32:256\n"
      "  rowfold tune kernels/rmsnorm.row --shape rows=4096,n=1024 --type bf16 --budget-seconds 20 --json\n"},
     {"trials", "[FILTER...] [OPTION...]", "list what the store remembers of candidates that were tried, youngest first",
      "FILTER: kernel=NAME problem=SHA program=SHA shape=AXES device=PART rowfold=VERSION, or a kernel's name.",
@@ -242,6 +249,29 @@ static Rc unknown(Cli *c, const char *word) {
                 meant ? cli_text(c, "; did you mean --%s?", meant) : "");
 }
 
+/* --tune-NAME LIST, for every dimension and for holds, becomes --tune-holds NAME=LIST with slashes, one word. */
+static int join_tuned(Cli *c, int argc, char **argv, char **out) {
+    static const char head[] = "--tune-";
+    int n = 0;
+    for (int i = 0; i < argc; i++) {
+        if (strncmp(argv[i], head, strlen(head)) != 0 || (i + 1 == argc && !strchr(argv[i], '='))) {
+            out[n++] = argv[i];
+            if (strcmp(argv[i], "--") == 0)
+                while (++i < argc) out[n++] = argv[i];
+            continue;
+        }
+        const char *name = argv[i] + strlen(head), *eq = strchr(name, '=');
+        char *list = cli_text(c, "%s", eq ? eq + 1 : argv[++i]);
+        for (char *q = list; *q; q++)
+            if (*q == ',') *q = '/';
+        const int length = eq ? (int)(eq - name) : (int)strlen(name);
+        const bool holds = length == 5 && strncmp(name, "holds", 5) == 0;
+        out[n++] = holds ? cli_text(c, "--tune-holds=hold.*=%s", list)
+                         : cli_text(c, "--tune-holds=%.*s=%s", length, name, list);
+    }
+    return n;
+}
+
 Rc options_read(Cli *c, int argc, char **argv) {
     struct option longs[COUNT(options) + 1] = {{0}};
     int which[COUNT(options)], n = 0, ch, at;
@@ -278,6 +308,11 @@ Rc options_read(Cli *c, int argc, char **argv) {
         }
     opterr = 0;
     argc--, argv++;
+    if (c->o.command == CMD_TUNE) {
+        char **words = cli_get(c, sizeof *words * (size_t)(argc + 1));
+        argc = join_tuned(c, argc, argv, words);
+        argv = words;
+    }
     for (optind = 1; (ch = getopt_long(argc, argv, letters, longs, &at)) != -1;) {
         const struct Option *o = NULL;
         if (ch == 1) {

@@ -54,9 +54,41 @@ static const char *short_time(Cli *c, double s) {
     return s < 5400 ? cli_text(c, "%.0f min", s / 60) : cli_text(c, "%.1f h", s / 3600);
 }
 
+/* --json: one event a candidate, a JSON object a line on standard error. */
+static void event(const rowfold_progress *p) {
+    Text t = {0};
+    json_open(&t, NULL, '{');
+    json_str(&t, "event", "candidate");
+    json_int(&t, "tried", p->tried);
+    json_int(&t, "total", p->total);
+    json_int(&t, "refused", p->refused);
+    json_int(&t, "failed", p->failed);
+    json_num(&t, "best_s", p->best_s);
+    json_str(&t, "best_plan", p->best_plan);
+    json_num(&t, "elapsed_s", p->elapsed_s);
+    json_num(&t, "left_s", p->left_s);
+    json_str(&t, "reasons", p->reasons);
+    json_close(&t, '}');
+    fprintf(stderr, "%s\n", t.s);
+    fflush(stderr);
+    text_free(&t);
+}
+
+/* The most frequent reasons, as many as there is room for. */
+static void reasons(Text *t, const char *all, size_t room) {
+    for (const char *at = all; *at;) {
+        const size_t n = strcspn(at, ",");
+        if (t->n + n + 1 > room) break;
+        text_put(t, " ", 1);
+        text_put(t, at, n);
+        at += n + (at[n] == ',');
+    }
+}
+
 int progress_step(void *user, const rowfold_progress *p) {
     Cli *c = user;
     const bool last = p->tried >= p->total;
+    if (c->o.json && !now.silent) return event(p), stopped;
     const double wait = now.terminal ? redraw_every_s : plain_every_s;
     if (now.silent || (p->elapsed_s - now.last < wait && !(now.terminal && last))) return stopped;
     now.last = p->elapsed_s;
@@ -66,13 +98,14 @@ int progress_step(void *user, const rowfold_progress *p) {
     text_fmt(&t, "best %s  refused %lld  ", p->best_s > 0 ? seconds_text(c, p->best_s) : "-", (long long)p->refused);
     if (p->failed) text_fmt(&t, "failed %lld  ", (long long)p->failed);
     text_fmt(&t, "%s", short_time(c, p->elapsed_s));
-    if (p->tried > 0 && !last) text_fmt(&t, ", %s left", short_time(c, p->elapsed_s * (1 - share) / share));
+    if (p->left_s >= 0 && !last) text_fmt(&t, ", %s left", short_time(c, p->left_s));
     if (now.terminal) {
         struct winsize w = {0};
         const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
         int bar = width - 1 - (int)t.n - 3;
         bar = bar > BAR ? BAR : bar < 4 ? 0 : bar;
         const int full = (int)(share * bar);
+        if (bar == BAR) text_put(&t, " ", 1), reasons(&t, p->reasons, (size_t)(width - 4 - BAR));
         fputs("\r\033[K", stderr);
         if (bar) {
             fputs(now.colour ? "[\033[32m" : "[", stderr);
@@ -82,6 +115,7 @@ int progress_step(void *user, const rowfold_progress *p) {
         fprintf(stderr, "%.*s", width > 1 ? width - 1 : 1, t.s);
         now.drawn = true;
     } else {
+        if (*p->reasons) text_put(&t, " ", 1), reasons(&t, p->reasons, 200);
         fprintf(stderr, "rowfold: %s\n", t.s);
     }
     fflush(stderr);

@@ -49,6 +49,22 @@ static Rc receipt_write(Cli *c, const char **where) {
     return RC_OK;
 }
 
+static void print_finals(Cli *c, const rowfold_stats *s) {
+    const char *who = s->incumbent_remembered ? "the plan remembered" : "the policy's first choice";
+    printf("finals      %d in %d rounds of turns; the least gain that shows is %.1f%%\n            ", s->finalists,
+           s->rounds, 100 * s->detectable);
+    if (s->tie)
+        printf("tie: %s stays, the fastest was %.1f%% ahead\n", who, 100 * s->gain);
+    else
+        printf("%.1f%% less time than %s\n", 100 * s->gain, who);
+    const bool clock = s->clock_mhz_before > 0 && s->clock_mhz_after > 0;
+    printf("clock       %s, %s\n",
+           clock ? cli_text(c, "%.0f MHz before, %.0f MHz after", s->clock_mhz_before, s->clock_mhz_after) : "unknown",
+           s->throttled < 0    ? "throttling unknown"
+           : s->throttled == 0 ? "not throttled"
+                               : cli_text(c, "throttled %lld times", (long long)s->throttled));
+}
+
 static void print(Cli *c, const rowfold_stats *s, const Json *candidates, const char *receipt) {
     printf("%s  %s  %s  on %s\n", rowfold_program_name(c->program), c->o.shape ? c->o.shape : "", cli_types(c),
            rowfold_device_name(c->device));
@@ -58,9 +74,12 @@ static void print(Cli *c, const rowfold_stats *s, const Json *candidates, const 
     printf("candidates  %lld: %lld tried%s, %lld refused, %lld failed, in %s\n", (long long)s->candidates,
            (long long)s->timed, resumed, (long long)s->refused, (long long)s->failed, seconds_text(c, s->search_s));
     printf("plan        %s\n", rowfold_kernel_text(c->kernel, ROWFOLD_PLAN));
+    if (s->finalists) print_finals(c, s);
     if (s->time_s > 0) {
-        printf("time        %s (median; min %s, max %s)\n", seconds_text(c, s->time_s), seconds_text(c, s->time_min_s),
-               seconds_text(c, s->time_max_s));
+        printf("time        %s (median; min %s, max %s)%s\n", seconds_text(c, s->time_s),
+               seconds_text(c, s->time_min_s), seconds_text(c, s->time_max_s),
+               s->rotated_bytes > 0 ? cli_text(c, ", cold: copies of %s in turn", amount_text(c, s->rotated_bytes, "B"))
+                                    : "");
         printf("bandwidth   %s", amount_text(c, s->bytes / s->time_s, "B/s"));
         if (s->copy_s > 0)
             printf(", %.1f%% of the measured copy ceiling (%s)", 100 * s->copy_s / s->time_s,
@@ -90,7 +109,22 @@ static Rc print_json(Cli *c, const rowfold_stats *s, const Json *candidates, con
     json_num(&t, "bytes_per_s", s->time_s > 0 ? s->bytes / s->time_s : 0);
     json_num(&t, "copy_s", s->copy_s);
     json_num(&t, "share_of_copy", s->time_s > 0 ? s->copy_s / s->time_s : 0);
+    json_num(&t, "rotated_bytes", s->rotated_bytes);
     json_num(&t, "search_s", s->search_s);
+    json_num(&t, "candidates_compile_s", s->candidates_compile_s);
+    if (s->finalists) {
+        json_open(&t, "finals", '{');
+        json_int(&t, "finalists", s->finalists);
+        json_int(&t, "rounds", s->rounds);
+        json_bool(&t, "tie", s->tie != 0);
+        json_bool(&t, "incumbent_remembered", s->incumbent_remembered != 0);
+        json_num(&t, "gain", s->gain);
+        json_num(&t, "detectable", s->detectable);
+        json_num(&t, "clock_mhz_before", s->clock_mhz_before);
+        json_num(&t, "clock_mhz_after", s->clock_mhz_after);
+        json_int(&t, "throttled", s->throttled);
+        json_close(&t, '}');
+    }
     json_num(&t, "compile_s", s->compile_s);
     json_raw(&t, "verdict", rowfold_kernel_text(c->kernel, ROWFOLD_VERDICT));
     if (receipt)

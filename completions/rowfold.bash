@@ -13,12 +13,14 @@ _rowfold() {
     --device) words=$devices ;;
     --isa) words="avx512 avx2 neon portable" ;;
     --effort) words="estimate recall measure exhaustive" ;;
+    --strategy) words="staged random beam exhaustive" ;;
+    --regime) words="resident cold" ;;
     --fill) words="uniform normal wide cancel ties special" ;;
     --output | -o | --header | --receipt | --store | --out-dir)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
-    --in | --out | --shape | --const | --set | --seed | --pin | --plan | --open | --budget-candidates | --budget-seconds | --threads | --strided | --limit) return ;;
+    --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
     esac
     if [ -n "$words" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
@@ -27,9 +29,9 @@ _rowfold() {
     if [[ $word == -* ]]; then
         case ${COMP_WORDS[1]} in
         run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
-        plan) options="--shape --type --const --pin --plan --open --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
+        plan) options="--shape --type --const --pin --plan --search --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
         emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
-        tune) options="--shape --type --const --seed --pin --plan --open --policy --effort --budget-candidates --budget-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --regime --policy --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
         trials) options="--store --limit --quiet --json --help" ;;
         wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;

@@ -163,7 +163,14 @@ typedef struct rowfold_progress {
     double best_s;           /* fastest so far, seconds a call; 0: none yet */
     double elapsed_s;
     const char *best_plan; /* or "" */
+    double left_s;         /* that the rest will take, as it looks now and within the budgets; < 0: not known yet */
+    const char *reasons;   /* "plan.tail_not_exact=12,build.failed=1": refused and failed ones, most frequent first */
 } rowfold_progress;
+
+typedef enum rowfold_regime {
+    ROWFOLD_RESIDENT = 0, /* candidates are timed on the same memory again and again, which caches may keep */
+    ROWFOLD_COLD = 1      /* on copies that have 200 MB together, in turn (devices: at most 200 copies) */
+} rowfold_regime;
 
 typedef struct rowfold_compile_options {
     size_t struct_size;
@@ -172,7 +179,8 @@ typedef struct rowfold_compile_options {
         *shape; /* "rows=1024,n=4096": every element axis; row axes are needed to tune, else they may be left out */
     rowfold_effort effort;
     const char *pin;        /* "W=256,hold.x=register": exact requests, refused where they cannot be met */
-    const char *open;       /* "W=32:1024,hold.x": dimensions to search beyond the default space */
+    const char *search;     /* "W=32:1024,V=1/4,hold.x": what to search instead of the default space's values: ranges,
+                               lists, or all values of a dimension */
     const char *policy;     /* cost policy: "roofline" (default), "prior", "service", "random" */
     int64_t max_candidates; /* timed at most (measure); 0: 48. For exhaustive: refuse a larger space; 0: 100000 */
     double max_seconds;     /* stop starting candidates after this; 0: no limit */
@@ -198,6 +206,20 @@ typedef struct rowfold_compile_options {
     const char *worker;
     double max_trial_seconds; /* a candidate that takes longer is left out; 0: 120. In this process only compiling is
                                  limited */
+    /* How MEASURE chooses whom to try. NULL: "staged", the best of the policy's ranking; "random", any of the legal
+     * ones by the seed; "beam", from the best of the ranking to the neighbours of the fastest, one step of one
+     * dimension away, and on from those. "exhaustive", all of them, is what effort EXHAUSTIVE means. The same
+     * measurements give the same choice. */
+    const char *strategy;
+    /* "hold.*=reload/register,W=64:256": every combination of these is planned for itself (the policy chooses what is
+     * not named), compiled and timed, none left out for its score; those that no plan can meet stay among the
+     * candidates with their reasons. max_candidates (0: 256) refuses more combinations. NULL: none. */
+    const char *joint;
+    double max_compile_seconds; /* start no candidate after compilers took so long together; 0: no limit */
+    int builders; /* threads that compile candidates ahead of the timing. 0: on hosts one a core, in batches between
+                     which all is quiet; elsewhere one less, while the device measures. 1: none on hosts. Where the
+                     context has an allocator of its own, none in this process. */
+    rowfold_regime regime; /* of the memory that candidates, and the winner at last, are timed on */
 } rowfold_compile_options;
 ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
 
@@ -228,8 +250,17 @@ typedef struct rowfold_stats {
     double bytes;  /* least traffic of one call: each input read once, each output written once */
     double copy_s; /* fastest copy of as many bytes, same run */
     double compile_s, search_s;
-    double worst_error;        /* largest error as a share of its bound */
-    int64_t resumed, recorded; /* trials taken from the store, and added to it */
+    double worst_error;          /* largest error as a share of its bound */
+    int64_t resumed, recorded;   /* trials taken from the store, and added to it */
+    double candidates_compile_s; /* that compilers took for all candidates together */
+    /* How the finalists compared, in turns; finalists 0: they did not. incumbent: what would be used without this
+     * search, the plan remembered or else the policy's first choice. It stays (tie 1) unless a finalist takes less time
+     * by `gain` of at least `detectable`, the least gain that shows in the noise of these rounds. */
+    int finalists, rounds, tie, incumbent_remembered;
+    double gain, detectable;
+    double clock_mhz_before, clock_mhz_after; /* of the device, around the finals; 0: it does not tell */
+    int64_t throttled;                        /* how often heat or power slowed it meanwhile; -1: it does not tell */
+    double rotated_bytes;                     /* of the copies that calls took in turn; 0: always the same memory */
 } rowfold_stats;
 ROWFOLD_API rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out);
 

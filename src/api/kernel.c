@@ -56,7 +56,8 @@ typedef struct Teller {
 
 static bool tell(void *user, const Progress *p) {
     const rowfold_compile_options *o = ((Teller *)user)->o;
-    rowfold_progress r = {p->tried, p->total, p->refused, p->failed, p->best_ns / 1e9, p->elapsed_s, p->best_plan};
+    rowfold_progress r = {p->tried,     p->total,     p->refused, p->failed, p->best_ns / 1e9,
+                          p->elapsed_s, p->best_plan, p->left_s,  p->reasons};
     return o->progress(o->progress_user, &r) != 0;
 }
 
@@ -116,6 +117,9 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
                  .effort = (Effort)o->effort,
                  .max_candidates = o->max_candidates,
                  .max_seconds = o->max_seconds,
+                 .max_compile_seconds = o->max_compile_seconds,
+                 .builders = o->builders,
+                 .cold = o->regime == ROWFOLD_COLD,
                  .threads = o->threads,
                  .seed = o->seed,
                  .alias = o->assume_alias != 0,
@@ -127,13 +131,16 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
     if ((unsigned)o->effort > ROWFOLD_RECALL)
         return diag(cx, S_ARG, NOWHERE, "0 estimate, 1 measure, 2 exhaustive, 3 recall", "effort is %d",
                     (int)o->effort);
-    if (o->max_candidates < 0 || o->max_seconds < 0 || o->max_trial_seconds < 0 || o->threads < 0)
-        return diag(cx, S_ARG, NOWHERE, "0 or more", "a budget or the thread count is negative");
+    if (o->max_candidates < 0 || o->max_seconds < 0 || o->max_trial_seconds < 0 || o->max_compile_seconds < 0 ||
+        o->threads < 0 || o->builders < 0)
+        return diag(cx, S_ARG, NOWHERE, "0 or more", "a budget or a count of threads is negative");
+    if ((unsigned)o->regime > ROWFOLD_COLD)
+        return diag(cx, S_ARG, NOWHERE, "0 resident, 1 cold", "regime is %d", (int)o->regime);
     if (o->resume && (!o->store || !*o->store))
         return diag(cx, S_ARG, NOWHERE, "a store", "there is nothing to resume from");
     if (o->progress) q.progress = tell, q.user = teller;
-    const char **kept[] = {&q.pin, &q.open, &q.policy, &q.store};
-    const char *given[] = {o->pin, o->open, o->policy, o->store};
+    const char **kept[] = {&q.pin, &q.open, &q.policy, &q.store, &q.strategy, &q.joint};
+    const char *given[] = {o->pin, o->search, o->policy, o->store, o->strategy, o->joint};
     for (int i = 0; i < COUNT(kept); i++)
         if (given[i] && *given[i]) *kept[i] = arena_printf(cx->a, "%s", given[i]);
     Err err = read_shape(cx, prog, o->shape, &q.shape);
@@ -217,7 +224,18 @@ rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out)
                        .search_s = m->search.seconds,
                        .worst_error = m->verdict.worst,
                        .resumed = m->search.nresumed,
-                       .recorded = m->search.nrecorded};
+                       .recorded = m->search.nrecorded,
+                       .candidates_compile_s = (double)m->search.compile_ns / 1e9,
+                       .finalists = m->search.final.finalists,
+                       .rounds = m->search.final.rounds,
+                       .tie = m->search.final.tie,
+                       .incumbent_remembered = m->search.final.remembered,
+                       .gain = m->search.final.gain,
+                       .detectable = m->search.final.detectable,
+                       .clock_mhz_before = m->search.final.before.mhz,
+                       .clock_mhz_after = m->search.final.after.mhz,
+                       .throttled = finals_throttled(&m->search.final),
+                       .rotated_bytes = m->rotated};
     memcpy(out, &s, out->struct_size);
     return ROWFOLD_OK;
 }

@@ -14,10 +14,11 @@ typedef struct Times {
 } Times;
 void times_sort(Times *t); /* fills median, min and max */
 
-/* One set of arguments for a problem, dense, seeded, with the definition's outputs. Zero it first; bed_free takes any
- * stage of it. */
+/* Arguments for a problem, dense, seeded, with the definition's outputs. Zero it first and set `cold` where it is
+ * wanted; bed_free takes any stage of it. */
 typedef struct Bed {
-    Arena *a; /* of the inputs and the definition's values */
+    bool cold; /* timed calls rotate over copies of all tensors, so that no cache has them from the last call */
+    Arena *a;  /* of the inputs and the definition's values */
     Device *dev;
     const Problem *pb;
     Abi abi;
@@ -27,12 +28,20 @@ typedef struct Bed {
     size_t size[MAX_PARAMS];
     Args host; /* inputs as given (inout ones before the call) and room for outputs; memory of the arena */
     Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
+    int nsets, next;  /* copies, the first among them; where the next sample goes on */
+    const Slot **set; /* of each copy, twice over, so that any place may be the first */
+    Mem **copy;       /* memory of the other copies, a parameter after the other */
+    int ncopies;
     struct { /* definition's values for one set of bounds, made when first asked for */
         bool made;
         OracleOptions o;
         Expect want[MAX_PARAMS];
     } expect[STAT_COUNT];
 } Bed;
+enum { BED_COLD_BYTES = 200000000 }; /* that copies have together, at least; several times what caches hold */
+/* Rows of a call; an error where the shape does not say. */
+Err bed_rows(Cx *cx, const Problem *pb, int64_t *rows);
+double bed_rotated(const Bed *b); /* bytes of all copies; 0: not cold */
 Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b);
 void bed_free(Bed *b);
 /* What the bound of a plan's outputs must allow for. */
@@ -47,7 +56,8 @@ Err bed_verify(Cx *cx, Bed *b, const OracleOptions *o, Verdict *v);
 /* The definition's values and bounds, made when first asked for; they live as long as the bed. */
 Err bed_expect(Cx *cx, Bed *b, const OracleOptions *o, const Expect **want);
 enum { BED_POISON = 0xA5 };
-/* `samples` samples of at least sample_ns each. Stops early, with what it has, when the first sample is above
+/* `samples` samples of at least sample_ns each; those that the clock gives no positive time for are dropped and
+ * repeated. Stops early, with what it has, when the first sample is above
  * give_up_ns a call (0: never). */
 Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample_ns, double give_up_ns, Times *t);
 #endif

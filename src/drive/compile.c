@@ -31,14 +31,22 @@ static void confirm(Cx *cx, Made *m, Err err) {
     search_record(cx, &m->search, &t, STAGE_CONFIRMED, &a);
 }
 
+/* The speed of light for as many bytes, over as many buffers in turn. */
+static Err copy_time(Cx *cx, const Request *q, Made *m) {
+    const Ceiling c = {CEILING_COPY, (size_t)m->bytes / 2 * 2, m->bed.nsets, q->threads, COPY_REPS};
+    return dev_ceiling(cx, q->dev, &c, &m->copy_ns, &m->copy_how);
+}
+
 /* The winner, built afresh, checked within its own bounds and timed again: the search's own minimum is never quoted. */
 static Err measure(Cx *cx, const Request *q, Made *m) {
     OracleOptions bounds = bed_bounds(&m->pb, &m->kern->plan);
-    Err err = bed_check(cx, &m->bed, m->mod, &bounds, q->threads, &m->verdict);
+    Err err = m->bed.dev ? OK : bed_make(cx, q->dev, &m->pb, q->seed, &m->bed);
+    if (!err) err = bed_check(cx, &m->bed, m->mod, &bounds, q->threads, &m->verdict);
     if (!err) err = bed_time(cx, &m->bed, m->mod, q->threads, FINAL_SAMPLES, final_sample_ns, 0, &m->times);
     confirm(cx, m, err);
-    if (!err) err = dev_copy_ns(cx, q->dev, (size_t)(m->bytes / 2), q->threads, COPY_REPS, &m->copy_ns, &m->copy_how);
+    if (!err) err = copy_time(cx, q, m);
     m->measured = !err;
+    m->rotated = bed_rotated(&m->bed);
     return err;
 }
 
@@ -47,6 +55,7 @@ static Err open_store(Cx *cx, const Request *q, Made *m) {
     Search *s = &m->search;
     if (!q->store || !*q->store || q->effort == EFFORT_ESTIMATE) return OK;
     s->key = store_key(cx, &m->pb, q->identity, q->threads);
+    if (q->cold) store_key_cold(cx, &s->key);
     StoreOptions o = {.al = q->al, .where = q->store, .mode = effort_runs(q->effort) ? STORE_WRITE : STORE_READ};
     Cx own = {.a = cx->a};
     Err err = store_open(&own, &o, &m->store);
@@ -65,15 +74,20 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     m->pb.noalias = !q->alias;
     m->pb.summed_budget = q->summed_budget;
     m->bytes = least_bytes(&m->pb);
+    m->bed.cold = q->cold;
     Search *s = &m->search;
     *s = (Search){.pb = &m->pb,
                   .dev = q->dev,
                   .effort = q->effort,
                   .pin = q->pin,
                   .open = q->open,
+                  .strategy = q->strategy,
+                  .joint = q->joint,
                   .max_candidates = q->max_candidates,
                   .max_seconds = q->max_seconds,
+                  .max_compile_seconds = q->max_compile_seconds,
                   .threads = q->threads,
+                  .builders = q->builders,
                   .progress = q->progress,
                   .user = q->user,
                   .seed = q->seed,
@@ -87,7 +101,8 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
         err = diag(cx, S_DRIVE_PRESET, NOWHERE, "effort estimate, or a device of `rowfold devices`",
                    "%s is not here, so nothing can be timed on it", q->caps->name);
     if (!err) err = open_store(cx, q, m);
-    if (!err && effort_runs(q->effort)) err = bed_make(cx, q->dev, &m->pb, q->seed, &m->bed);
+    int64_t rows;
+    if (!err && effort_runs(q->effort)) err = bed_rows(cx, &m->pb, &rows);
     if (!err) err = search_run(cx, s);
     if (err) return err;
     const Trial *best = &s->trial[s->best];

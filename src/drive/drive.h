@@ -11,10 +11,11 @@ typedef struct Request {
     const Caps *caps;
     const char *identity; /* of the device or preset */
     Effort effort;
-    const char *pin, *open, *policy; /* NULL where not given */
+    const char *pin, *open, *policy, *strategy, *joint; /* NULL where not given */
     int64_t max_candidates;
-    double max_seconds;
-    int threads;
+    double max_seconds, max_compile_seconds;
+    int threads, builders;
+    bool cold; /* time candidates on memory that no cache has */
     uint64_t seed;
     uint32_t strided;
     bool alias, summed_budget;
@@ -43,7 +44,8 @@ typedef struct Made {
     Times times;
     double copy_ns;
     const char *copy_how;
-    double bytes; /* least traffic of one call; 0 while rows are not known */
+    double rotated; /* bytes that timed calls took in turn; 0: the same memory each time */
+    double bytes;   /* least traffic of one call; 0 while rows are not known */
     const char *receipt;
 } Made;
 Err drive_compile(Cx *cx, const Request *q, Made *m);

@@ -144,6 +144,15 @@ static json_t *refusals(const Search *s) {
     return o;
 }
 
+static json_t *finals_json(const Made *m) {
+    const Finals *f = &m->search.final;
+    return json_pack("{s:i,s:i,s:s,s:o,s:o,s:o,s:b,s:o,s:o,s:I}", "finalists", f->finalists, "rounds", f->rounds,
+                     "incumbent", f->remembered ? "remembered" : "first of the ranking", "incumbent_trial",
+                     json_integer((json_int_t)f->incumbent), "gain", number(f->gain), "detectable",
+                     number(f->detectable), "tie", f->tie, "clock_mhz_before", number(f->before.mhz), "clock_mhz_after",
+                     number(f->after.mhz), "throttled", (json_int_t)finals_throttled(f));
+}
+
 static json_t *shape_json(const Prog *p, const Shape *s) {
     json_t *o = json_object();
     for (int i = 0; i < p->naxes; i++)
@@ -184,10 +193,11 @@ static void fill_receipt(Doc *d) {
     json_object_set_new(o, "policy",
                         json_pack("{s:s,s:o}", "name", m->search.policy->name, "score", score_of(cx, &m->score)));
     json_object_set_new(o, "search",
-                        json_pack("{s:s,s:o,s:o,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "effort", effort_text(q->effort), "pin",
-                                  text(q->pin), "open", text(q->open), "candidates", (json_int_t)m->search.ntrials,
-                                  "refused", (json_int_t)m->search.nrefused, "failed", (json_int_t)m->search.nfailed,
-                                  "timed", (json_int_t)m->search.ntimed, "stopped", m->search.stopped, "seconds",
+                        json_pack("{s:s,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "effort", effort_text(q->effort),
+                                  "strategy", text(m->search.strategy), "joint", text(q->joint), "pin", text(q->pin),
+                                  "search", text(q->open), "candidates", (json_int_t)m->search.ntrials, "refused",
+                                  (json_int_t)m->search.nrefused, "failed", (json_int_t)m->search.nfailed, "timed",
+                                  (json_int_t)m->search.ntimed, "stopped", m->search.stopped, "seconds",
                                   number(m->search.seconds), "fates_by_slug", refusals(&m->search)));
     if (m->search.recall.how) json_object_set_new(o, "recall", recall_json(&m->search.recall));
     if (q->store && *q->store && effort_runs(q->effort))
@@ -202,7 +212,11 @@ static void fill_receipt(Doc *d) {
                             json_pack("{s:b,s:I,s:i}", "from_cache", f->from_cache, "compile_ns",
                                       (json_int_t)f->compile_ns, "code_bytes", f->code_bytes));
     }
+    if (m->search.final.finalists) json_object_set_new(o, "finals", finals_json(m));
     if (m->measured) {
+        json_object_set_new(
+            o, "regime",
+            json_pack("{s:s,s:o}", "name", q->cold ? "cold" : "resident", "rotated_bytes", number(m->rotated)));
         json_object_set_new(o, "times", times_json(&m->times));
         json_object_set_new(o, "copy", json_pack("{s:o,s:o}", "ns", number(m->copy_ns), "how", text(m->copy_how)));
         json_object_set_new(o, "verdict", verdict_of(q->prog, &m->verdict));

@@ -125,7 +125,7 @@ enum { SPACE_DEFAULT = 400 };
 Err space_default(Cx *cx, const Problem *pb, Space *out);
 Err space_of_plan(Cx *cx, const Plan *plan, Space *out); /* the one point */
 /* "W=256,hold.x=register" pins; "W=32:1024,hold.x,V=1/4" opens (values and ranges of legal values between slashes, a
- * bare name all of them). */
+ * bare name all of them; hold.* is every value's). */
 Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s);
 Err space_open(Cx *cx, const Problem *pb, const char *text, Space *s);
 int64_t space_count(const Space *s); /* of the Cartesian product; INT64_MAX when it does not fit */

@@ -200,6 +200,21 @@ static Err open_hold(Cx *cx, const Cand *c, const Item *it, Space *s) {
     return set_hold(cx, s, c->name, h, n);
 }
 
+/* hold.*=LIST: of every input that is read again and every named value that is needed again. What reload is for an
+ * input, recompute is for a computed value. */
+static Err open_all_holds(Cx *cx, const Problem *pb, const Holdable *all, const Item *it, Space *s) {
+    Err e = OK;
+    for (int i = 0; i < all->n && !e; i++) {
+        const Cand *c = &all->cand[i];
+        if (!c->load && !pb->prog->val[c->val].name) continue;
+        e = open_hold(cx, c, it, s);
+        const int at = e ? -1 : find_hold(s, c->name);
+        for (int k = 0; at >= 0 && k < s->nhold[at]; k++)
+            if (!c->load && s->hold[at][k] == HOLD_RELOAD) s->hold[at][k] = HOLD_RECOMPUTE;
+    }
+    return e;
+}
+
 /* A fixed order leaves the other dimensions that shape a sum one value; items behind it in the text may still ask for
  * more. */
 static void fit_order(Cx *cx, Space *s, int order) {
@@ -245,6 +260,10 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
         if (pin && (!it.value || memchr(it.value, '/', it.nvalue) || memchr(it.value, ':', it.nvalue)))
             return diag(cx, S_PLAN_TEXT, NOWHERE, "NAME=VALUE", "%s is pinned to one value",
                         item_quote(cx, it.name, it.nname));
+        if (item_hold(&it, &name, &n) && n == 1 && *name == '*') {
+            e = open_all_holds(cx, pb, &all, &it, s);
+            continue;
+        }
         if (item_hold(&it, &name, &n)) {
             const Cand *c = NULL;
             e = item_candidate(cx, &all, name, n, &c);

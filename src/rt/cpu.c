@@ -120,3 +120,31 @@ void cpu_caches(Caps *c) {
     (void)found;
 #endif
 }
+
+/* ---- clock ---- */
+
+static bool core_number(int core, const char *what, int64_t *out) {
+    char path[128], line[64];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", core, what);
+    FILE *f = fopen(path, "re");
+    const bool ok = f && fgets(line, sizeof line, f);
+    if (f) fclose(f);
+    if (ok) line[strcspn(line, "\n")] = 0;
+    return ok && str_i64(line, out);
+}
+
+DevState cpu_state(void) {
+    enum { MOST_CORES = 1024 };
+    DevState s = {0, -1};
+    int64_t khz, times;
+    int told = 0;
+    for (int i = 0; i < MOST_CORES; i++) {
+        const bool clock = core_number(i, "cpufreq/scaling_cur_freq", &khz),
+                   heat = core_number(i, "thermal_throttle/core_throttle_count", &times);
+        if (!clock && !heat) break;
+        if (clock) s.mhz += (double)khz / 1000, told++;
+        if (heat) s.throttles = i64_max(s.throttles, 0) + times;
+    }
+    if (told) s.mhz /= told;
+    return s;
+}

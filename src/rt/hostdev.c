@@ -272,6 +272,11 @@ static Err host_time_ceiling(Cx *cx, Device *d, const Ceiling *asked, double *ns
     return host_ceiling(cx, d, h->pool, &c, ns, how);
 }
 
+static DevState host_state(Device *d) {
+    (void)d;
+    return cpu_state();
+}
+
 const RtOps host_ops = {
     .name = "host",
     .open = host_open,
@@ -288,4 +293,5 @@ const RtOps host_ops = {
     .clock = {"the monotonic clock around calls of the kernel's function on its threads",
               "the monotonic clock around one call of the kernel's function on its threads"},
     .ceiling = host_time_ceiling,
+    .state = host_state,
 };

@@ -46,6 +46,7 @@ typedef struct RtOps {
     const char *clock[2]; /* of time and of span, in words; NULL: the monotonic clock around launches and a sync */
     /* May be NULL: rt.not_offered. */
     Err (*ceiling)(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how);
+    DevState (*state)(Device *d); /* may be NULL: nothing is known */
 } RtOps;
 
 #define RUNTIME(name) extern const RtOps name##_ops;
@@ -99,6 +100,7 @@ void unit_drop(const Rt *rt, const Unit *u);
 bool cpu_has(Isa isa);
 Isa cpu_best(void);
 void cpu_model(char *out, size_t cap);
+DevState cpu_state(void);
 void cpu_caches(Caps *c); /* cache_line and l1 to l3, where the machine tells */
 
 /* ---- hostcc.c: C text -> shared object -> function ---- */

@@ -259,6 +259,10 @@ int64_t t_now_ns(void) {
     return os_now_ns();
 }
 
+DevState dev_state(Device *d) {
+    return d->ops->state ? d->ops->state(d) : (DevState){0, -1};
+}
+
 Err mod_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls, int64_t *ns) {
     *ns = 0;
     if (nsets < 1 || rows < 1 || threads < 0 || calls < 1)

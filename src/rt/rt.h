@@ -63,6 +63,11 @@ Err mod_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads);
 Err dev_sync(Cx *cx, Device *d);
 
 int64_t t_now_ns(void); /* monotonic */
+typedef struct DevState {
+    double mhz;        /* clock now, mean over the cores; 0: the device does not tell */
+    int64_t throttles; /* how often heat or power made it slower, since it was started; -1: it does not tell */
+} DevState;
+DevState dev_state(Device *d);
 /* Time of `calls` launches, which take the nsets slots sets in turn (so that "cold" can rotate), in ns for all calls
  * together. */
 Err mod_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls, int64_t *ns);

@@ -26,14 +26,17 @@ Err attempt_emit(Cx *cx, const Problem *pb, const Plan *plan, Unit *u, char sha[
     return err;
 }
 
-Err attempt_run(Cx *cx, Bed *bed, const Unit *u, const Ask *q, Module **mod, Attempt *out) {
-    Err err = mod_build(cx, bed->dev, u, mod);
+Err attempt_build(Cx *cx, Device *dev, Ahead *ahead, const Unit *u, const char *sha, Module **mod) {
+    Err err;
+    return ahead_take(cx, ahead, u, sha, &err, mod) ? err : mod_build(cx, dev, u, mod);
+}
+
+Err attempt_run(Cx *cx, Bed *bed, Ahead *ahead, const Unit *u, const Ask *q, Module **mod, Attempt *out) {
+    Err err = attempt_build(cx, bed->dev, ahead, u, out->unit_sha, mod);
     if (!err) {
         out->facts = *mod_facts(*mod);
         err = bed_check(cx, bed, *mod, &q->bounds, q->threads, &out->verdict);
     }
     if (!err) err = bed_time(cx, bed, *mod, q->threads, q->samples, q->sample_ns, q->give_up_ns, &out->times);
-    if (*mod) mod_free(*mod);
-    *mod = NULL;
     return err;
 }

@@ -3,6 +3,7 @@
 #define ROWFOLD_ATTEMPT_H
 
 #include "../bench/bench.h"
+#include "ahead.h"
 
 typedef struct Ask { /* what is asked of a try besides the plan */
     OracleOptions bounds;
@@ -20,6 +21,9 @@ typedef struct Attempt { /* what came of it, as far as it went */
 Err attempt_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out);
 Err attempt_spell(Cx *cx, const Problem *pb, const Kern *k, Unit *u);
 Err attempt_emit(Cx *cx, const Problem *pb, const Plan *plan, Unit *u, char sha[65]);
-/* *mod is NULL before and after; in between it is the caller's, should memory run out. */
-Err attempt_run(Cx *cx, Bed *bed, const Unit *u, const Ask *q, Module **mod, Attempt *out);
+/* The module out of `ahead`, where it is on its way, else built now. sha: of the unit's text; NULL: not by it. */
+Err attempt_build(Cx *cx, Device *dev, Ahead *ahead, const Unit *u, const char *sha, Module **mod);
+/* *mod is NULL before; afterwards it is the caller's, as it is in between should memory run out. out->unit_sha is
+ * given. */
+Err attempt_run(Cx *cx, Bed *bed, Ahead *ahead, const Unit *u, const Ask *q, Module **mod, Attempt *out);
 #endif

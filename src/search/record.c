@@ -105,6 +105,21 @@ static bool pinned(Cx *cx, const Search *s, const Plan *plan) {
     return str_eq(a.s, b.s);
 }
 
+Trial *search_remembered(Cx *cx, Search *s) {
+    Wisdom *w = NULL;
+    int n = 0;
+    Cx own = {.a = cx->a};
+    if (!s->store) return NULL;
+    if (wisdom_near(&own, s->store, &s->key, &w, &n)) give_up(cx, s, &own);
+    if (!n || w[0].distance != 0) return NULL;
+    for (int64_t i = 0; i < s->ntrials; i++) {
+        Buf b = buf_new(cx->a);
+        plan_print(&s->trial[i].plan, &b);
+        if (s->trial[i].fate == FATE_RANKED && str_eq(b.s, w[0].plan)) return &s->trial[i];
+    }
+    return NULL;
+}
+
 Err search_recall(Cx *cx, Search *s) {
     Wisdom *w = NULL;
     int n = 0;

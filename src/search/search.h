@@ -36,9 +36,21 @@ typedef struct Recall {
 
 typedef struct Progress {
     int64_t tried, total, refused, failed;
-    double best_ns, elapsed_s;
+    double best_ns, elapsed_s, left_s; /* left: as it looks now, within the budgets; < 0: not known yet */
     const char *best_plan;
+    const char *reasons; /* "plan.tail_not_exact=12,build.failed=1": refusals and failures, most frequent first */
 } Progress;
+
+/* How the finalists compared: in turns, A B C C B A, each round's ratio to the incumbent taken by itself. */
+typedef struct Finals {
+    int finalists, rounds; /* 0: there were none */
+    int64_t incumbent;     /* its trial: what would be used without this search */
+    bool remembered;       /* the incumbent comes from the store, else it is the cost policy's first choice */
+    double gain;           /* of the fastest over the incumbent: 0.05 is 5 % less time */
+    double detectable;     /* the least gain that these rounds could tell from nothing */
+    bool tie;              /* no finalist was faster than the incumbent by that much: the incumbent stays */
+    DevState before, after;
+} Finals;
 
 typedef struct Search {
     /* asked */
@@ -46,10 +58,12 @@ typedef struct Search {
     Device *dev; /* NULL: a preset, estimate only */
     Effort effort;
     const char *pin, *open;
+    const char *strategy; /* staged, exhaustive, random, beam; NULL: as the effort says */
+    const char *joint;    /* every combination of these, each planned for itself; NULL: none */
     const CostPolicy *policy;
     int64_t max_candidates;
-    double max_seconds;
-    int threads;
+    double max_seconds, max_compile_seconds; /* 0: no limit */
+    int threads, builders; /* builders: threads that compile ahead; 0: as suits the device, 1: none on a host */
     bool (*progress)(void *user, const Progress *p); /* true: stop with the best so far */
     void *user;
     Store *store; /* NULL: nothing is remembered */
@@ -60,9 +74,11 @@ typedef struct Search {
     double max_trial_seconds; /* of one candidate; 0: two minutes */
     const Alloc *al;          /* of the worker's books; NULL: malloc and free */
     /* owned while it runs; search_free takes any stage */
-    Bed *bed;
+    Bed *bed; /* made when it is needed in this process */
     Module *mod, *finalist[WORKER_SLOTS];
-    Worker *worker; /* NULL: candidates are tried in this process */
+    Trial *finalist_of[WORKER_SLOTS]; /* modules of the fastest are kept, where there is no worker */
+    Worker *worker;                   /* NULL: candidates are tried in this process */
+    Ahead *ahead;
     /* found */
     int64_t ntrials, nrefused, nfailed, ntimed;
     Trial *trial;
@@ -71,15 +87,50 @@ typedef struct Search {
     const char *note; /* what went less well than it might, or NULL */
     const Plan *only; /* the recalled plan: a space of one */
     Recall recall;
+    Finals final;
     bool stopped;
     double seconds;
+    int64_t compile_ns; /* spent on candidates; what a cache had counts nothing */
+    Space space;
 } Search;
 Err search_run(Cx *cx, Search *s);
 void search_free(Search *s);
+
+/* ---- judge.c ---- */
 Launch search_launch(const Problem *pb, const Plan *plan); /* what a cost policy is told of a launch */
+/* Makes the space and s->trial, one a point; *ranked: the legal ones, best score first. */
+Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked);
+/* A trial's own failure: its first diagnostic, copied to where the trials live. */
+void search_failed(Cx *cx, Trial *t, Fate fate, const Cx *own);
+const char *search_reasons(Cx *cx, const Search *s);
+
+/* ---- strategy.c: who is tried, and in which order ---- */
+typedef struct Picks {
+    Search *s;
+    Trial **ranked;
+    int64_t nranked, most;
+    Trial **queue; /* chosen, in order; those before `at` were handed out */
+    int64_t n, at;
+    bool *chosen; /* by index of s->trial */
+} Picks;
+/* Settles s->strategy, and with it the effort. */
+Err strategy_check(Cx *cx, Search *s);
+/* first: is tried before the others; NULL: none. */
+Err picks_new(Cx *cx, Search *s, Trial **ranked, int64_t nranked, Trial *first, Picks *out);
+/* The next; NULL: none. `settled`: all that were handed out have their fate, so that a strategy that learns from them
+ * may choose. NULL while it is false means: not yet. */
+Trial *picks_next(Cx *cx, Picks *p, bool settled);
+
+/* ---- finals.c ---- */
+int64_t finals_throttled(const Finals *f); /* between before and after; -1: not known */
+void search_keep(Search *s, Trial *t);     /* s->mod is t's: among those of the fastest, or freed */
+/* The fastest few and the incumbent in turns; timed[0] is the winner afterwards. */
+void search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent);
 
 /* ---- record.c ---- */
 void search_record(Cx *cx, Search *s, const Trial *t, Stage stage, const Attempt *a);
 bool search_resume(Cx *cx, Search *s, Trial *t, const char *unit_sha); /* true: t is filled */
 Err search_recall(Cx *cx, Search *s);
+/* The trial of the plan that is remembered for this very problem; NULL: none, or not in this space. */
+Trial *search_remembered(Cx *cx, Search *s);
 #endif

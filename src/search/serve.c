@@ -14,6 +14,7 @@ typedef struct Desk { /* everything between messages */
     Problem pb;
     Bed bed;
     Module *mod, *slot[WORKER_SLOTS];
+    Ahead *ahead;
 } Desk;
 
 static const char *text_of(const json_t *j, const char *key) {
@@ -35,7 +36,9 @@ static Err open_problem(Cx *cx, Desk *d, const json_t *j, json_t *reply) {
     Err err = rt_open(cx, &o, &d->rt);
     if (!err) err = rt_find(cx, d->rt, device, &dev);
     if (!err) err = problem_read(cx, json_object_get(j, "problem"), &d->pb);
+    d->bed.cold = json_is_true(json_object_get(j, "cold"));
     if (!err) err = bed_make(cx, dev, &d->pb, (uint64_t)json_integer_value(json_object_get(j, "seed")), &d->bed);
+    if (!err) d->ahead = ahead_new(dev, (int)json_integer_value(json_object_get(j, "builders")));
     if (!err) /* a worker of another version would build something else */
         json_object_set_new(reply, "identity", json_sprintf("%s; rowfold %s", dev_identity(dev), ROWFOLD_VERSION_TEXT));
     return err;
@@ -56,9 +59,28 @@ static Err try_plan(Cx *cx, Desk *d, const json_t *j, Attempt *t) {
     Ask q;
     if (!ask_read(json_object_get(j, "ask"), &q)) return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "nothing is asked");
     Err err = read_plan(cx, d, j, &plan, &u, t->unit_sha);
-    if (!err) err = attempt_run(cx, &d->bed, &u, &q, &d->mod, t);
+    if (!err) err = attempt_run(cx, &d->bed, d->ahead, &u, &q, &d->mod, t);
+    if (d->mod) mod_free(d->mod);
+    d->mod = NULL;
     if (d->hooks && d->hooks->reply) d->hooks->reply(d->fd, text_of(j, "plan"), t);
     return err;
+}
+
+/* What cannot be emitted says so when it is tried. */
+static Err build_ahead(Cx *cx, Desk *d, const json_t *j) {
+    const json_t *plans = json_object_get(j, "plans");
+    if (!d->bed.dev) return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "no problem yet");
+    for (size_t i = 0; d->ahead && i < json_array_size(plans) && i < AHEAD_MOST; i++) {
+        const char *text = json_string_value(json_array_get(plans, i));
+        Cx own = {.a = cx->a};
+        Plan plan;
+        Unit u;
+        char sha[65];
+        if (text && !plan_read(&own, text, &plan) && !attempt_emit(&own, &d->pb, &plan, &u, sha))
+            ahead_add(d->ahead, &u, sha);
+    }
+    ahead_wait(d->ahead);
+    return OK;
 }
 
 static Err slot_of(Cx *cx, Desk *d, const json_t *j, Module ***out) {
@@ -99,6 +121,7 @@ static Err answer(Cx *cx, Desk *d, const json_t *j, json_t *reply, Attempt *t) {
         return err ? diag(cx, keep.first->slug, NOWHERE, NULL, "%s", keep.first->msg) : OK;
     }
     if (op && str_eq(op, "try")) return try_plan(cx, d, j, t);
+    if (op && str_eq(op, "ahead")) return build_ahead(cx, d, j);
     if (op && str_eq(op, "load")) return load(cx, d, j, t);
     if (op && str_eq(op, "time")) return time_slot(cx, d, j, t);
     return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "no such request");
@@ -154,6 +177,7 @@ int worker_serve(int fd, const ServeHooks *hooks) {
     d->fd = fd, d->hooks = hooks;
     d->a = arena_new(&alloc_libc, NULL);
     while (d->a && turn(d)) continue;
+    ahead_free(d->ahead);
     if (d->mod) mod_free(d->mod);
     for (int i = 0; i < WORKER_SLOTS; i++)
         if (d->slot[i]) mod_free(d->slot[i]);

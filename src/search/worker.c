@@ -32,7 +32,8 @@ struct Worker {
     Alloc al;
     pid_t pid; /* 0: none runs */
     int fd;
-    char path[PATH_MAX];
+    char path[PATH_MAX], cache[1024]; /* cache: where nothing is cached otherwise, so that no unit is built twice */
+    double element_s;                 /* what the problem's size adds to every wait */
 };
 
 /* ---- finding ---- */
@@ -178,16 +179,28 @@ static Err start(Cx *cx, Worker *w) {
                     os_error(err, why, sizeof why));
     w->fd = fd[0];
     const RtOptions *o = dev_options(w->o.dev);
-    json_t *j = json_pack("{s:s,s:s,s:s*,s:s*,s:s,s:i,s:I,s:i,s:I,s:o}", "op", "open", "device", dev_name(w->o.dev),
-                          "cache_dir", o->cache_dir, "cc", o->cc, "isa", isa_text(dev_caps(w->o.dev)->isa), "threads",
-                          o->threads, "cache_bytes", (json_int_t)o->cache_bytes, "build_timeout_ms",
-                          o->build_timeout_ms, "seed", (json_int_t)w->o.seed, "problem", problem_json(cx->a, w->o.pb));
+    json_t *j = json_pack(
+        "{s:s,s:s,s:s*,s:s*,s:s,s:i,s:I,s:i,s:I,s:b,s:i,s:o}", "op", "open", "device", dev_name(w->o.dev), "cache_dir",
+        *w->cache ? w->cache : o->cache_dir, "cc", o->cc, "isa", isa_text(dev_caps(w->o.dev)->isa), "threads",
+        o->threads, "cache_bytes", (json_int_t)o->cache_bytes, "build_timeout_ms", o->build_timeout_ms, "seed",
+        (json_int_t)w->o.seed, "cold", w->o.cold, "builders", w->o.builders, "problem", problem_json(cx->a, w->o.pb));
     Attempt t;
-    Err e = exchange(cx, w, j, OPEN_SECONDS + (double)w->o.elements * element_seconds, &t, identity, sizeof identity);
+    Err e = exchange(cx, w, j, OPEN_SECONDS + w->element_s, &t, identity, sizeof identity);
     if (!e && !str_eq(identity, arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT)))
         e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker has another device or version: %s", identity);
     if (e) stop(w);
     return e;
+}
+
+static double elements(const Problem *pb) { /* of all tensors */
+    double sum = 0;
+    for (int i = 0; i < pb->prog->nparams; i++) {
+        const Param *p = &pb->prog->param[i];
+        double n = p->dir != DIR_SCALAR && p->dir != DIR_CONST;
+        for (int d = 0; d < p->rank; d++) n *= (double)i64_max(pb->shape.n[p->axis[d]], 1);
+        sum += n;
+    }
+    return sum;
 }
 
 Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
@@ -198,7 +211,10 @@ Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
     *w = (Worker){.o = *o, .al = al, .fd = -1};
     snprintf(w->path, sizeof w->path, "%s", o->path);
     if (w->o.max_seconds <= 0) w->o.max_seconds = TRY_SECONDS;
-    w->o.max_seconds += (double)o->elements * element_seconds;
+    w->element_s = elements(o->pb) * element_seconds;
+    w->o.max_seconds += w->element_s;
+    const char *asked = dev_options(o->dev)->cache_dir;
+    if (asked && !*asked && os_dir_temp(w->cache, sizeof w->cache)) *w->cache = 0;
     *out = w; /* the caller's from here on: memory may run out */
     Err err = start(cx, w);
     if (!err) return OK;
@@ -210,6 +226,7 @@ Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
 void worker_free(Worker *w) {
     if (!w) return;
     stop(w);
+    if (*w->cache) os_dir_remove(w->cache);
     Alloc al = w->al;
     al.put(al.user, w);
 }
@@ -254,6 +271,15 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     /* What gives wrong results or cannot be launched may have written anywhere: the next one gets a clean process. */
     if (err == ERR_WRONG || err == ERR_LAUNCH || err == ERR_MEMORY) stop(w);
     return err;
+}
+
+void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n) {
+    Cx own = {.a = cx->a};
+    Attempt t;
+    if (!running(w) && start(&own, w)) return;
+    json_t *list = json_array();
+    for (int i = 0; i < n; i++) json_array_append_new(list, json_string(plan_text(cx, plan[i])));
+    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, &t, NULL, 0);
 }
 
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {

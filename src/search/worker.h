@@ -12,10 +12,11 @@ typedef struct WorkerOptions {
     const Alloc *al;
     const char *path;   /* of the program */
     double max_seconds; /* of one candidate, from source to samples; 0: two minutes */
-    int64_t elements;   /* of all tensors: evaluating the definition takes its time, which is added */
     const Problem *pb;
-    Device *dev;
+    Device *dev; /* of any runtime: the worker opens it by its name */
     uint64_t seed;
+    bool cold;    /* as Bed.cold */
+    int builders; /* as Search.builders */
 } WorkerOptions;
 /* The program: `asked`, else $ROWFOLD_WORKER, else beside the running program, else where it was installed. "" in one
  * of the first two means none. False: none was found. */
@@ -26,6 +27,8 @@ void worker_free(Worker *w); /* NULL is fine */
 /* S_WORKER_CRASHED, S_WORKER_TIMED_OUT or S_WORKER_PROTOCOL where the process is to blame; everything else is what
  * attempt_run would have said. A worker that went down is replaced at the next call; *lost: that cannot be done. */
 Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, bool *lost);
+/* Units of these plans are built ahead; on a host they are built when it returns. Trouble is found out by the tries. */
+void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n);
 /* Finalists: kept built in slots 0 .. 3, and timed in whatever order. */
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out);
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out);

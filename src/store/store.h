@@ -39,12 +39,13 @@ typedef struct StoreKey {
     const char *shape;            /* "rows=1024,n=4096": axes whose extent is known and not declared */
     const char *strides;          /* "dense", or the parameters with strides at launch: "x,y" */
     const char *alignment;        /* "element": what every launch checks */
-    const char *promises;         /* "noalias" or "alias" */
+    const char *promises;         /* "noalias" or "alias"; with ",cold" where times are of memory that no cache has */
     const char *device, *caps;    /* identity, and the facts a plan is judged by */
     const char *rowfold;          /* version */
     int threads;                  /* asked for; 0: the device's choice */
 } StoreKey;
 StoreKey store_key(Cx *cx, const Problem *pb, const char *identity, int threads);
+void store_key_cold(Cx *cx, StoreKey *k); /* times of it are of memory that no cache has */
 void store_key_name(Cx *cx, StoreKey *k); /* sha from the rest */
 
 typedef enum Stage { STAGE_SHORT, STAGE_FINAL, STAGE_CONFIRMED } Stage; /* each is better evidence than those before */

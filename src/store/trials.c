@@ -71,6 +71,11 @@ StoreKey store_key(Cx *cx, const Problem *pb, const char *identity, int threads)
     return k;
 }
 
+void store_key_cold(Cx *cx, StoreKey *k) {
+    k->promises = arena_printf(cx->a, "%s,cold", k->promises);
+    store_key_name(cx, k);
+}
+
 Err problem_id(Cx *cx, Store *s, const StoreKey *k, int64_t *id) {
     sqlite3_stmt *q;
     bool row;

@@ -199,7 +199,8 @@ static Err judge(Cx *cx, const Entry1 *e, StoreKey *k) {
     if (strlen(t[DEVICE]) > 1024 || strlen(t[HOST]) > 256) return field(cx, "device or host", "a short text");
     if (!one_of(t[STAGE], "short final confirmed")) return field(cx, "stage", "short, final, confirmed");
     if (!one_of(t[EFFORT], "measure exhaustive")) return field(cx, "effort", "measure, exhaustive");
-    if (!one_of(t[PROMISES], "noalias alias")) return field(cx, "promises", "noalias, alias");
+    if (!one_of(t[PROMISES], "noalias alias noalias,cold alias,cold"))
+        return field(cx, "promises", "noalias or alias, with ,cold or without");
     if (!hex64(t[UNIT_SHA])) return field(cx, "unit_sha256", "64 hexadecimal digits");
     Err err = prog_read(cx, t[PROGRAM], strlen(t[PROGRAM]), &p);
     if (!err) err = caps_read(cx, t[CAPS], &caps);
@@ -207,8 +208,9 @@ static Err judge(Cx *cx, const Entry1 *e, StoreKey *k) {
     if (!err) err = read_strides(cx, p, t[STRIDES], &strided);
     if (!err) err = problem_make(cx, p, &shape, &caps, strided, &pb);
     if (err) return err;
-    pb.noalias = str_eq(t[PROMISES], "noalias");
+    pb.noalias = str_starts(t[PROMISES], "noalias");
     *k = store_key(cx, &pb, t[DEVICE], (int)e->num[THREADS]);
+    if (strchr(t[PROMISES], ',')) store_key_cold(cx, k);
     const struct {
         int at;
         const char *now;

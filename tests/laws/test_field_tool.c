@@ -161,8 +161,13 @@ static Bench *bench_new(const char *text, const char *pin, const char *open, con
     shape.n[prog_axis(p, "rows")] = PLANTED_ROWS, shape.n[prog_axis(p, "n")] = PLANTED_N;
     assert_int_equal(problem_make(&b->cx, p, &shape, &b->dev->d.caps, 0, &b->pb), OK);
     assert_int_equal(bed_make(&b->cx, &b->dev->d, &b->pb, 1, &b->bed), OK);
-    b->s = (Search){
-        .pb = &b->pb, .dev = &b->dev->d, .effort = EFFORT_EXHAUSTIVE, .pin = pin, .open = open, .bed = &b->bed};
+    b->s = (Search){.pb = &b->pb,
+                    .dev = &b->dev->d,
+                    .effort = EFFORT_EXHAUSTIVE,
+                    .pin = pin,
+                    .open = open,
+                    .bed = &b->bed,
+                    .builders = 1};
     assert_int_equal(cost_find(&b->cx, "roofline", &b->s.policy), OK);
     return b;
 }
@@ -260,7 +265,7 @@ static rowfold_kernel *tune(const char *text, const char *types, const char *sha
     assert_int_equal(rowfold_program_new(cx, src, NULL, types, NULL, &prog), ROWFOLD_OK);
     rowfold_compile_options o;
     rowfold_compile_options_init(&o);
-    o.shape = shape, o.pin = pin, o.open = open, o.effort = ROWFOLD_MEASURE, o.max_candidates = most,
+    o.shape = shape, o.pin = pin, o.search = open, o.effort = ROWFOLD_MEASURE, o.max_candidates = most,
     o.max_seconds = limit;
     rowfold_status s = rowfold_compile(cx, prog, &o, &k);
     if (s != ROWFOLD_OK) fail_msg("%s", rowfold_last_error(cx)->text);

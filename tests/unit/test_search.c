@@ -194,6 +194,8 @@ static void recall(void **state) {
     search(&d);
     Buf best = buf_new(d.cx.a), got = buf_new(d.cx.a), estimate = buf_new(d.cx.a);
     plan_print(&s->trial[s->best].plan, &best);
+    const Attempt confirmed = {.times = s->trial[s->best].times};
+    search_record(&d.cx, s, &s->trial[s->best], STAGE_CONFIRMED, &confirmed);
     s = prepare(&d, EFFORT_RECALL);
     s->pin = s->open = NULL;
     search(&d);

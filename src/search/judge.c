@@ -1,0 +1,97 @@
+/* Space -> trials, each judged, and the legal ones ranked by the cost policy. */
+#include "search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ESTIMATE_LIMIT = 100000 };
+
+Launch search_launch(const Problem *pb, const Plan *plan) {
+    int64_t rows = 1;
+    for (int i = 0; i < pb->prog->naxes; i++)
+        if (pb->prog->row_axes >> i & 1) rows *= pb->shape.n[i] < 0 ? 1 : pb->shape.n[i];
+    return (Launch){rows, plan->W, pb->caps.subgroup, plan->P};
+}
+
+void search_failed(Cx *cx, Trial *t, Fate fate, const Cx *own) {
+    t->fate = fate;
+    t->slug = own->first ? own->first->slug : S_INTERNAL;
+    t->why = own->first ? arena_printf(cx->a, "%s", own->first->msg) : "";
+}
+
+static int by_score(const void *x, const void *y) {
+    const Trial *const *a = x, *const *b = y;
+    if ((*a)->score.total != (*b)->score.total) return (*a)->score.total < (*b)->score.total ? -1 : 1;
+    return *a < *b ? -1 : *a > *b; /* ties keep the space's order, so that the same question has the same answer */
+}
+
+static Err score_one(Cx *cx, Search *s, Trial *t, Cx *own) {
+    Kern *k;
+    Err err = kern_lower(own, s->pb, &t->plan, &k);
+    if (!err) kern_count(own, k, &t->demand);
+    Launch l = search_launch(s->pb, &t->plan);
+    if (!err) err = cost_score(own, s->policy, &t->demand, &s->pb->caps, &l, NULL, &t->score);
+    if (err)
+        search_failed(cx, t,
+                      slug_err(own->first ? own->first->slug : S_INTERNAL) == ERR_REFUSED ? FATE_REFUSED : FATE_FAILED,
+                      own);
+    else
+        t->fate = FATE_RANKED;
+    return err;
+}
+
+static Err make_space(Cx *cx, Search *s) {
+    Err err = s->only ? space_of_plan(cx, s->only, &s->space) : space_default(cx, s->pb, &s->space);
+    if (!err && s->open && !s->only) err = space_open(cx, s->pb, s->open, &s->space);
+    if (!err && s->joint && !s->only) err = space_open(cx, s->pb, s->joint, &s->space);
+    if (!err && s->pin) err = space_pin(cx, s->pb, s->pin, &s->space);
+    return err;
+}
+
+Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) {
+    Entry *entry;
+    int64_t n, nlegal, limit = s->effort == EFFORT_EXHAUSTIVE && s->max_candidates ? s->max_candidates : ESTIMATE_LIMIT;
+    Err err = make_space(cx, s);
+    if (!err) err = space_list(cx, s->pb, &s->space, s->joint ? ESTIMATE_LIMIT : limit, &entry, &n, &nlegal);
+    if (err) return err;
+    s->trial = NEWN(cx->a, Trial, n + 1);
+    s->ntrials = n;
+    Trial **list = NEWN(cx->a, Trial *, n + 1);
+    *nranked = 0;
+    for (int64_t i = 0; i < n; i++) {
+        Trial *t = &s->trial[i];
+        t->plan = entry[i].plan;
+        if (!entry[i].legal) {
+            t->fate = FATE_REFUSED, t->slug = entry[i].refused, t->why = entry[i].why;
+        } else {
+            Arena *a = arena_sub(cx->a); /* a candidate's own, so that thousands do not add up */
+            Cx own = {.a = a};
+            if (!score_one(cx, s, t, &own)) list[(*nranked)++] = t;
+            arena_free(a);
+        }
+        s->nrefused += t->fate == FATE_REFUSED;
+        s->nfailed += t->fate == FATE_FAILED;
+    }
+    qsort(list, (size_t)*nranked, sizeof *list, by_score);
+    *ranked = list;
+    if (*nranked) return OK;
+    const Trial *t = n ? &s->trial[0] : NULL;
+    if (n == 1) return diag(cx, t->slug, NOWHERE, NULL, "%s", t->why); /* an exact request: its own reason */
+    return diag(cx, S_SEARCH_NONE, NOWHERE, NULL, "none of %lld plans is legal; the first is refused with %s: %s",
+                (long long)n, t ? slug_text(t->slug) : "", t ? t->why : "");
+}
+
+const char *search_reasons(Cx *cx, const Search *s) {
+    int64_t count[SLUG_COUNT] = {0};
+    Buf b = buf_new(cx->a);
+    for (int64_t i = 0; i < s->ntrials; i++)
+        if (s->trial[i].fate == FATE_REFUSED || s->trial[i].fate == FATE_FAILED) count[s->trial[i].slug]++;
+    for (;;) {
+        int most = 0;
+        for (int i = 1; i < SLUG_COUNT; i++)
+            if (count[i] > count[most]) most = i;
+        if (!count[most]) return b.n ? b.s : "";
+        buf_fmt(&b, "%s%s=%lld", b.n ? "," : "", slug_text((Slug)most), (long long)count[most]);
+        count[most] = 0;
+    }
+}

@@ -1,0 +1,189 @@
+/* Ranked trials -> who is tried, and in which order. Every strategy is deterministic: the same space, seed and
+ * measurements give the same choice. */
+#include "search.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MEASURE_DEFAULT = 48, JOINT_DEFAULT = 256, BEAM = 4 };
+
+static void choose(Picks *p, Trial *t) {
+    bool *chosen = &p->chosen[t - p->s->trial];
+    if (*chosen || p->n == p->most) return;
+    *chosen = true;
+    p->queue[p->n++] = t;
+}
+
+/* ---- staged and exhaustive: as ranked; the budget tells them apart ---- */
+
+static Err choose_ranked(Cx *cx, Picks *p) {
+    (void)cx;
+    for (int64_t i = 0; i < p->nranked; i++) choose(p, p->ranked[i]);
+    return OK;
+}
+
+/* ---- random: any of the legal ones, by the seed ---- */
+
+static Err choose_random(Cx *cx, Picks *p) {
+    Rng r = {p->s->seed};
+    Trial **list = arena_dup(cx->a, p->ranked, sizeof *list * (size_t)p->nranked);
+    for (int64_t left = p->nranked; left > 0; left--) {
+        const int64_t i = (int64_t)(rng_u64(&r) % (uint64_t)left);
+        choose(p, list[i]);
+        list[i] = list[left - 1];
+    }
+    return OK;
+}
+
+/* ---- beam: from the best known to its neighbours, one step of one dimension away ---- */
+
+/* Neighbours in a dimension of numbers are those with no other value of the space between them; words and homes have no
+ * order, so that each is a neighbour of each. */
+static bool one_step(const Space *s, int d, int a, int b) {
+    if (dim_info(d)->word) return true;
+    for (int i = 0; i < s->n[d]; i++)
+        if (s->value[d][i] > (a < b ? a : b) && s->value[d][i] < (a < b ? b : a)) return false;
+    return true;
+}
+
+static bool neighbours(const Space *s, const Plan *a, const Plan *b) {
+    int differ = 0;
+    for (int d = 0; d < DIM_COUNT && differ < 2; d++) {
+        const int x = plan_dim_get(a, d), y = plan_dim_get(b, d);
+        if (x == y) continue;
+        if (!one_step(s, d, x, y)) return false;
+        differ++;
+    }
+    for (int i = 0; i < a->nholds && differ < 2; i++) differ += plan_hold(b, a->hold[i].name) != a->hold[i].hold;
+    return differ == 1;
+}
+
+static int by_time(const void *x, const void *y) {
+    const Trial *const *a = x, *const *b = y;
+    if ((*a)->times.median != (*b)->times.median) return (*a)->times.median < (*b)->times.median ? -1 : 1;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* The best of the ranking first; then, round after round, the neighbours of the fastest few, in the ranking's order. */
+static Err choose_beam(Cx *cx, Picks *p) {
+    if (!p->at) {
+        for (int64_t i = 0; i < p->nranked && i < BEAM; i++) choose(p, p->ranked[i]);
+        return OK;
+    }
+    Trial **timed = NEWN(cx->a, Trial *, p->at + 1);
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->at; i++)
+        if (p->queue[i]->fate == FATE_TIMED) timed[n++] = p->queue[i];
+    qsort(timed, (size_t)n, sizeof(Trial *), by_time);
+    for (int64_t i = 0; i < p->nranked; i++)
+        for (int64_t k = 0; k < n && k < BEAM; k++)
+            if (neighbours(&p->s->space, &timed[k]->plan, &p->ranked[i]->plan)) choose(p, p->ranked[i]);
+    return OK;
+}
+
+/* ---- joint: the best plan of every combination of the dimensions that were named ---- */
+
+/* Of values without a choice in the space nothing is asked. */
+static bool has_choice(const Space *s, const char *hold) {
+    for (int i = 0; i < s->nholds; i++)
+        if (str_eq(s->hold_name[i], hold)) return s->nhold[i] > 1;
+    return false;
+}
+
+static bool joint_names(const char *joint, const char *name, size_t n, bool hold) {
+    Item it;
+    while (item_next(&joint, &it)) {
+        const char *h;
+        size_t m;
+        const bool is = item_hold(&it, &h, &m);
+        if (is != hold) continue;
+        if (!is) h = it.name, m = it.nname;
+        if ((m == n && memcmp(h, name, n) == 0) || (is && m == 1 && *h == '*')) return true;
+    }
+    return false;
+}
+
+static bool same_cell(const Search *s, const Plan *a, const Plan *b) {
+    const char *joint = s->joint;
+    for (int d = 0; d < DIM_COUNT; d++) {
+        const char *name = dim_info(d)->name;
+        if (plan_dim_get(a, d) != plan_dim_get(b, d) && joint_names(joint, name, strlen(name), false)) return false;
+    }
+    for (int i = 0; i < a->nholds; i++) {
+        const char *name = a->hold[i].name;
+        if (plan_hold(b, name) != a->hold[i].hold && has_choice(&s->space, name) &&
+            joint_names(joint, name, strlen(name), true))
+            return false;
+    }
+    return true;
+}
+
+static Err choose_joint(Cx *cx, Picks *p) {
+    int64_t cells = 0;
+    const int64_t limit = p->s->max_candidates ? p->s->max_candidates : JOINT_DEFAULT;
+    for (int64_t i = 0; i < p->nranked; i++) {
+        bool known = false;
+        for (int64_t k = 0; k < p->n && !known; k++) known = same_cell(p->s, &p->queue[k]->plan, &p->ranked[i]->plan);
+        if (known) continue;
+        cells++;
+        choose(p, p->ranked[i]);
+    }
+    if (cells > limit)
+        return diag(cx, S_PLAN_SPACE, NOWHERE, NULL, "combinations=%lld limit=%lld", (long long)cells,
+                    (long long)limit);
+    return OK;
+}
+
+/* ---- the table ---- */
+
+static const struct Strategy {
+    const char *name;
+    Err (*choose)(Cx *cx, Picks *p); /* adds to the queue; nothing added: it is at its end */
+    bool learns;                     /* from what was tried: called again and again */
+} strategies[] = {{"staged", choose_ranked, false},
+                  {"exhaustive", choose_ranked, false},
+                  {"random", choose_random, false},
+                  {"beam", choose_beam, true}};
+static const struct Strategy joint = {"joint", choose_joint, false};
+
+static const struct Strategy *by_name(const char *name) {
+    for (int i = 0; i < COUNT(strategies); i++)
+        if (str_eq(strategies[i].name, name)) return &strategies[i];
+    return NULL;
+}
+
+Err strategy_check(Cx *cx, Search *s) {
+    const bool all = s->effort == EFFORT_EXHAUSTIVE;
+    if (s->joint && s->strategy)
+        return diag(cx, S_SEARCH_STRATEGY, NOWHERE, "one of both",
+                    "strategy %.40s, where every combination is asked for", s->strategy);
+    if (s->joint) return s->strategy = joint.name, OK;
+    if (!s->strategy) return s->strategy = all ? "exhaustive" : "staged", OK;
+    if (!by_name(s->strategy))
+        return diag(cx, S_SEARCH_STRATEGY, NOWHERE, "staged exhaustive random beam", "there is no strategy %.40s",
+                    s->strategy);
+    if (all && !str_eq(s->strategy, "exhaustive"))
+        return diag(cx, S_SEARCH_STRATEGY, NOWHERE, "effort measure", "strategy %.40s with effort exhaustive",
+                    s->strategy);
+    if (str_eq(s->strategy, "exhaustive")) s->effort = EFFORT_EXHAUSTIVE;
+    return OK;
+}
+
+Err picks_new(Cx *cx, Search *s, Trial **ranked, int64_t nranked, Trial *first, Picks *out) {
+    int64_t most = s->max_candidates ? s->max_candidates : MEASURE_DEFAULT;
+    if (s->effort == EFFORT_EXHAUSTIVE || s->joint || most > nranked) most = nranked;
+    *out = (Picks){.s = s,
+                   .ranked = ranked,
+                   .nranked = nranked,
+                   .most = most,
+                   .queue = NEWN(cx->a, Trial *, most + 1),
+                   .chosen = NEWN(cx->a, bool, s->ntrials + 1)};
+    if (first && !s->joint) choose(out, first);
+    return (s->joint ? &joint : by_name(s->strategy))->choose(cx, out);
+}
+
+Trial *picks_next(Cx *cx, Picks *p, bool settled) {
+    const struct Strategy *g = p->s->joint ? &joint : by_name(p->s->strategy);
+    if (p->at == p->n && g->learns && settled) (void)g->choose(cx, p);
+    return p->at < p->n ? p->queue[p->at++] : NULL;
+}

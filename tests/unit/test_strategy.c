@@ -1,0 +1,425 @@
+/* Who is tried by which strategy, combinations that are planned for themselves, units that are built ahead, and what
+ * the finals make of noise. */
+#include "searchdesk.h"
+
+#include "../../src/rt/local.h"
+
+#include <math.h>
+
+/* A device whose times are a function of the plan's text, so that what a strategy chooses can be foretold. */
+typedef struct Planted {
+    Device d;
+    double (*ns)(const char *text, int call);
+    int builds, calls, most_at_once;
+    _Atomic int at_once;
+} Planted;
+typedef struct PlantedModule {
+    Module m;
+    Module *inner;
+    char text[1 << 9]; /* the head of the unit, which has the plan */
+} PlantedModule;
+
+static Err p_build(Cx *cx, Device *d, const Unit *u, Module **out) {
+    Planted *p = (Planted *)d;
+    PlantedModule *m = rt_get(d->rt, sizeof *m);
+    Err err = mod_build(cx, rt_device(d->rt, 0), u, &m->inner);
+    if (err) {
+        rt_put(d->rt, m);
+        return err;
+    }
+    snprintf(m->text, sizeof m->text, "%s", u->text);
+    m->m.facts = *mod_facts(m->inner);
+    __atomic_add_fetch(&p->builds, 1, __ATOMIC_SEQ_CST);
+    return *out = &m->m, OK;
+}
+static void p_unload(Module *m) {
+    mod_free(((PlantedModule *)m)->inner);
+    rt_put(m->dev->rt, m);
+}
+static Err p_get(Cx *cx, Device *d, size_t n, Mem **out) {
+    (void)d;
+    return plain_get(cx, d, n, out);
+}
+static Err p_launch(Cx *cx, Module *m, const Slot *s, int64_t rows, int threads) {
+    return mod_launch(cx, ((PlantedModule *)m)->inner, s, rows, threads);
+}
+static Err p_sync(Cx *cx, Device *d) {
+    (void)cx, (void)d;
+    return OK;
+}
+static Err p_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
+                  int64_t *ns) {
+    Planted *p = (Planted *)m->dev;
+    (void)cx, (void)sets, (void)nsets, (void)rows, (void)threads;
+    *ns = (int64_t)(p->ns(((PlantedModule *)m)->text, p->calls++) * calls);
+    return OK;
+}
+static void p_close(Device *d) {
+    rt_put(d->rt, d);
+}
+static const RtOps planted_ops = {.name = "planted",
+                                  .close = p_close,
+                                  .build = p_build,
+                                  .unload = p_unload,
+                                  .get = p_get,
+                                  .put = plain_put,
+                                  .write = plain_write,
+                                  .read = plain_read,
+                                  .launch = p_launch,
+                                  .sync = p_sync,
+                                  .time = p_time};
+
+static Planted *plant(Desk *d, double (*ns)(const char *text, int call)) {
+    Planted *p = rt_get(d->rt, sizeof *p);
+    p->ns = ns;
+    p->d.ops = &planted_ops, p->d.caps = *dev_caps(rt_device(d->rt, 0));
+    snprintf(p->d.name, sizeof p->d.name, "planted");
+    assert_int_equal(rt_add(&d->cx, d->rt, &p->d), OK);
+    d->dev = &p->d;
+    return p;
+}
+
+static double of_text(const char *text, const char *name) {
+    const char *at = strstr(text, name);
+    return at ? strtod(at + strlen(name), NULL) : 0;
+}
+
+/* Best at W=128 and V=2, worse with every step away. */
+static double valley(const char *text, int call) {
+    (void)call;
+    const double ns = 1e6;
+    return ns + 1e5 * fabs(log2(of_text(text, " W=") / 128)) + 1e5 * fabs(log2(of_text(text, " V=") / 2));
+}
+
+static const char wide[] = "W=16/32/64/128/256,V=1/2/4";
+
+static Search *ready(Desk *d, const char *strategy) {
+    Search *s = prepare(d, EFFORT_MEASURE);
+    char *p = strstr(s->pin, " V=1"); /* all but W and V as in the default plan */
+    assert_non_null(p);
+    s->pin = p + strlen(" V=1");
+    s->open = wide, s->strategy = strategy;
+    return s;
+}
+
+static int tried(const Search *s) {
+    int n = 0;
+    for (int64_t i = 0; i < s->ntrials; i++) n += s->trial[i].fate == FATE_TIMED || s->trial[i].fate == FATE_FAILED;
+    return n;
+}
+
+static void strategies(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    plant(&d, valley);
+    Search *s = ready(&d, "exhaustive");
+    search(&d);
+    const int64_t legal = s->ntrials - s->nrefused;
+    assert_int_equal(s->ntrials, 15);
+    assert_true(legal > 8);
+    assert_int_equal(tried(s), legal);
+    assert_int_equal(s->trial[s->best].plan.W, 128);
+    /* staged: the best of the ranking, and no other */
+    s = ready(&d, NULL);
+    s->max_candidates = 5;
+    search(&d);
+    assert_string_equal(s->strategy, "staged");
+    assert_int_equal(tried(s), 5);
+    double worst = 0, least = 1e300;
+    for (int64_t i = 0; i < s->ntrials; i++) {
+        const Trial *t = &s->trial[i];
+        if (t->fate == FATE_TIMED && t->score.total > worst) worst = t->score.total;
+        if (t->fate == FATE_RANKED && t->score.total < least) least = t->score.total;
+    }
+    assert_true(worst <= least);
+    /* random: by the seed, and so the same again */
+    char set[3][64] = {{0}};
+    for (int run = 0; run < 3; run++) {
+        s = ready(&d, "random");
+        s->max_candidates = 5, s->seed = run < 2 ? 7 : 8;
+        search(&d);
+        assert_int_equal(tried(s), 5);
+        for (int64_t i = 0; i < s->ntrials; i++) set[run][i] = s->trial[i].fate == FATE_TIMED ? 'x' : '.';
+    }
+    assert_string_equal(set[0], set[1]);
+    assert_string_not_equal(set[0], set[2]);
+    /* beam: walks down the valley, without all of it */
+    s = ready(&d, "beam");
+    s->max_candidates = (int)legal;
+    search(&d);
+    assert_int_equal(s->trial[s->best].plan.W, 128);
+    close_desk(&d);
+}
+
+static void a_beam_steps_to_neighbours(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    plant(&d, valley);
+    Search *s = ready(&d, "beam");
+    s->open = "W=16/32/64/96/128/160/192/224/256";
+    s->pin = pins(&d);
+    s->max_candidates = 6;
+    search(&d);
+    /* four of the ranking and two neighbours of theirs: every one that was tried stands beside another one */
+    assert_int_equal(tried(s), 6);
+    static const int W[] = {16, 32, 64, 96, 128, 160, 192, 224, 256};
+    int beside = 0;
+    for (int i = 0; i < COUNT(W); i++) {
+        if (trial_of(s, W[i])->fate != FATE_TIMED) continue;
+        beside += (i > 0 && trial_of(s, W[i - 1])->fate == FATE_TIMED) ||
+                  (i + 1 < COUNT(W) && trial_of(s, W[i + 1])->fate == FATE_TIMED);
+    }
+    assert_true(beside >= 4);
+    close_desk(&d);
+}
+
+static void strategies_that_do_not_go_together(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    for (int i = 0; i < 4; i++) {
+        Search *s = ready(&d, i == 0 ? "clever" : i == 1 ? "beam" : i == 2 ? "random" : "exhaustive");
+        if (i == 1) s->effort = EFFORT_EXHAUSTIVE;
+        if (i == 2) s->joint = "W=16/32";
+        if (i == 3) s->max_candidates = 14; /* one less than there are */
+        d.cx.first = d.cx.last = NULL;
+        assert_int_equal(search_run(&d.cx, s), slug_err(i < 3 ? S_SEARCH_STRATEGY : S_PLAN_SPACE));
+        assert_string_equal(slug_text(d.cx.first->slug), i < 3 ? "search.strategy" : "plan.space_too_large");
+        if (i == 3) assert_non_null(strstr(d.cx.first->msg, "points=15"));
+    }
+    close_desk(&d);
+}
+
+/* Every combination once, planned for itself; those that cannot be are there with their reason. */
+static void combinations(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    Search *s = prepare(&d, EFFORT_MEASURE);
+    s->pin = "tail=exact,acc=1,flight=1,prefetch=0,store=plain", s->open = NULL;
+    s->joint = "W=16/96/256,hold.*=reload/register";
+    search(&d);
+    int cells[3][4] = {{0}}, refused = 0;
+    for (int64_t i = 0; i < s->ntrials; i++) {
+        const Trial *t = &s->trial[i];
+        const int w = t->plan.W == 16 ? 0 : t->plan.W == 96 ? 1 : 2;
+        const int h = (plan_hold(&t->plan, "x") == HOLD_REGISTER) + 2 * (plan_hold(&t->plan, "e") == HOLD_REGISTER);
+        if (t->fate == FATE_TIMED) cells[w][h]++;
+        assert_true(t->fate != FATE_FAILED);
+        if (t->fate == FATE_REFUSED) {
+            refused += t->plan.W == 96 && str_eq(slug_text(t->slug), "plan.tail_not_exact");
+            assert_true(t->why && *t->why);
+        }
+        /* what lanes keep of a computed value is named as such */
+        assert_true(plan_hold(&t->plan, "e") == HOLD_RECOMPUTE || plan_hold(&t->plan, "e") == HOLD_REGISTER);
+    }
+    for (int h = 0; h < 4; h++) {
+        assert_int_equal(cells[0][h], 1);
+        assert_int_equal(cells[1][h], 0);
+        assert_int_equal(cells[2][h], 1);
+    }
+    assert_true(refused > 0);
+    s = prepare(&d, EFFORT_MEASURE);
+    s->joint = "W=16/96/256", s->open = NULL, s->pin = NULL, s->max_candidates = 2;
+    d.cx.first = d.cx.last = NULL;
+    assert_int_equal(search_run(&d.cx, s), slug_err(S_PLAN_SPACE));
+    assert_non_null(strstr(d.cx.first->msg, "combinations=3 limit=2"));
+    close_desk(&d);
+}
+
+/* ---- ahead ---- */
+
+static void nothing_is_built_twice(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    Planted *p = plant(&d, valley);
+    for (int builders = 1; builders <= 3; builders++) {
+        Search *s = ready(&d, "exhaustive");
+        s->builders = builders;
+        p->builds = 0;
+        search(&d);
+        assert_int_equal(p->builds, s->ntimed); /* the finalists too */
+        assert_int_equal(s->final.finalists, 4);
+    }
+    close_desk(&d);
+}
+
+static void compilers_have_a_budget(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    rt_close(d.rt);
+    RtOptions o = {.threads = 1, .isa = ISA_PORTABLE, .cache_dir = ""};
+    assert_int_equal(rt_open(&d.cx, &o, &d.rt), OK);
+    assert_int_equal(rt_find(&d.cx, d.rt, "host", &d.dev), OK);
+    Search *s = ready(&d, "exhaustive");
+    s->builders = 1, s->max_compile_seconds = 1e-9;
+    search(&d);
+    assert_int_equal(s->ntimed, 1); /* the first is over the budget, and no other is begun */
+    assert_true(s->compile_ns > 0);
+    close_desk(&d);
+}
+
+static void units_on_their_way(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    prepare(&d, EFFORT_MEASURE);
+    Ahead *a = ahead_new(d.dev, 2);
+    assert_non_null(a);
+    Plan plan;
+    Unit u, bad;
+    char sha[65];
+    Err err;
+    Module *m = NULL;
+    assert_int_equal(plan_read(&d.cx, d.s.pin, &plan), OK);
+    assert_int_equal(attempt_emit(&d.cx, &d.pb, &plan, &u, sha), OK);
+    ahead_add(a, &u, sha);
+    ahead_add(a, &u, sha); /* known already */
+    bad = u;
+    bad.text = "this is no C", bad.bytes = strlen(bad.text);
+    ahead_add(a, &bad, "bad");
+    ahead_wait(a);
+    assert_true(ahead_take(&d.cx, a, &u, sha, &err, &m));
+    assert_int_equal(err, OK);
+    mod_free(m);
+    assert_false(ahead_take(&d.cx, a, &u, sha, &err, &m));
+    assert_true(ahead_take(&d.cx, a, &bad, "bad", &err, &m));
+    assert_int_equal(err, ERR_BUILD);
+    assert_string_equal(slug_text(d.cx.last->slug), "build.failed");
+    assert_null(m);
+    ahead_add(a, &u, "mine");
+    assert_false(ahead_take(&d.cx, a, &bad, "mine", &err, &m)); /* another text under that name */
+    ahead_add(a, &u, sha);                                      /* nobody takes it */
+    ahead_free(a);
+    assert_int_equal(ahead_batch(d.dev, 1), 1);
+    assert_null(ahead_new(d.dev, 1));
+    close_desk(&d);
+}
+
+/* ---- finals ---- */
+
+/* Some hundredths of noise; W=16 is faster by a half of one, or by a fifth. */
+static double close_race(const char *text, int call) {
+    return 1e6 * (1 + 0.02 * (call * 7 % 5)) * (of_text(text, " W=") == 16 ? 0.995 : 1);
+}
+static double clear_race(const char *text, int call) {
+    return 1e6 * (1 + 0.02 * (call * 7 % 5)) * (of_text(text, " W=") == 16 ? 0.8 : 1);
+}
+
+static void a_tie_is_a_result(void **state) {
+    (void)state;
+    for (int clear = 0; clear < 2; clear++) {
+        Desk d;
+        open_desk(&d);
+        plant(&d, clear ? clear_race : close_race);
+        Search *s = prepare(&d, EFFORT_MEASURE);
+        s->builders = 1;
+        search(&d);
+        const Finals *f = &s->final;
+        assert_int_equal(f->finalists, 3);
+        assert_true(f->rounds >= 6 && f->rounds % 2 == 0);
+        assert_true(f->detectable >= 0.01);
+        if (s->trial[f->incumbent].plan.W == 16) fail_msg("the policy's first choice is the planted one");
+        assert_int_equal(f->tie, !clear);
+        if (clear)
+            assert_int_equal(s->trial[s->best].plan.W, 16);
+        else
+            assert_int_equal(s->best, f->incumbent);
+        if (clear) assert_true(f->gain > 0.15 && f->gain < 0.25);
+        close_desk(&d);
+    }
+}
+
+/* The clock stands still now and then: such samples are dropped and taken again. */
+static double stutter(const char *text, int call) {
+    (void)text;
+    return call % 3 == 1 ? 0 : call % 7 == 2 ? -5 : 1e6;
+}
+
+static void samples_without_time(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    plant(&d, stutter);
+    Search *s = prepare(&d, EFFORT_EXHAUSTIVE);
+    s->max_candidates = 3;
+    search(&d);
+    for (int W = 16; W <= 64; W *= 2) {
+        const Trial *t = trial_of(s, W);
+        assert_true(t->times.n >= 3 && t->times.min > 0);
+    }
+    close_desk(&d);
+}
+
+/* ---- cold ---- */
+
+static const Slot *last_set;
+static int distinct;
+static double see(const char *text, int call) {
+    (void)text, (void)call;
+    return 1e6;
+}
+static Err p_time_sets(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
+                       int64_t *ns) {
+    (void)cx, (void)m, (void)rows, (void)threads;
+    for (int i = 0; i < calls; i++) {
+        distinct += sets[i % nsets] != last_set;
+        last_set = sets[i % nsets];
+    }
+    *ns = (int64_t)calls * 100000;
+    return OK;
+}
+
+static void cold_memory_is_not_met_twice(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    problem(&d, 1024, 8192); /* 64 MiB a set */
+    Planted *p = plant(&d, see);
+    RtOps ops = planted_ops;
+    ops.time = p_time_sets;
+    p->d.ops = &ops;
+    Search *s = prepare(&d, EFFORT_MEASURE);
+    bed_free(&d.bed);
+    d.bed = (Bed){.cold = true};
+    assert_int_equal(bed_make(&d.cx, d.dev, &d.pb, 1, &d.bed), OK);
+    assert_int_equal(d.bed.nsets, 3);
+    assert_true(bed_rotated(&d.bed) >= BED_COLD_BYTES * 0.99);
+    last_set = NULL, distinct = 0;
+    Plan plan;
+    Unit u;
+    char sha[65];
+    Module *m;
+    Times t;
+    assert_int_equal(plan_read(&d.cx, s->pin, &plan), OK);
+    assert_int_equal(attempt_emit(&d.cx, &d.pb, &plan, &u, sha), OK);
+    assert_int_equal(mod_build(&d.cx, d.dev, &u, &m), OK);
+    assert_int_equal(bed_time(&d.cx, &d.bed, m, 1, 3, 700000, 0, &t), OK);
+    assert_true(distinct > 3 * t.calls);    /* no call on the memory of the one before, across samples too */
+    for (int i = 1; i < d.bed.nsets; i++) { /* inputs are the same everywhere, memory is not */
+        const Slot *a = d.bed.set[0], *b = d.bed.set[i];
+        assert_true(a[0].p != b[0].p && a[1].p != b[1].p);
+        assert_memory_equal(a[0].p, b[0].p, 4096);
+    }
+    mod_free(m);
+    p->d.ops = &planted_ops;
+    close_desk(&d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {T(strategies),
+                                       T(a_beam_steps_to_neighbours),
+                                       T(strategies_that_do_not_go_together),
+                                       T(combinations),
+                                       T(nothing_is_built_twice),
+                                       T(compilers_have_a_budget),
+                                       T(units_on_their_way),
+                                       T(a_tie_is_a_result),
+                                       T(samples_without_time),
+                                       T(cold_memory_is_not_met_twice)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
