@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -60,12 +61,57 @@ int os_dir_private(const char *path) {
     return err;
 }
 
-int os_dir_temp(char *out, size_t cap) {
+static const char work_prefix[] = "rowfold-build-";
+
+static const char *temp_base(void) {
     const char *base = getenv("TMPDIR");
-    if (!base || base[0] != '/') base = "/tmp";
-    int n = snprintf(out, cap, "%s/rowfold-XXXXXX", base);
+    return base && base[0] == '/' ? base : "/tmp";
+}
+
+static int make_temp(const char *prefix, char *out, size_t cap) {
+    int n = snprintf(out, cap, "%s/%sXXXXXX", temp_base(), prefix);
     if (n < 0 || (size_t)n >= cap) return ENAMETOOLONG;
     return mkdtemp(out) ? 0 : errno;
+}
+
+int os_dir_temp(char *out, size_t cap) {
+    return make_temp("rowfold-", out, cap);
+}
+
+static int open_dir(const char *path) {
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int os_dir_work(char *out, size_t cap, int *hold) {
+    for (int tries = 0;; tries++) {
+        int err = make_temp(work_prefix, out, cap);
+        if (err) return err;
+        *hold = open_dir(out);
+        err = *hold < 0 ? errno : 0;
+        while (!err && flock(*hold, LOCK_EX) && errno == EINTR) continue;
+        if (!err && access(out, F_OK) == 0) return 0;
+        /* somebody swept it up before it was locked */
+        if (!err) close(*hold);
+        rmdir(out);
+        if ((err && err != ENOENT) || tries == 8) return err ? err : EAGAIN;
+    }
+}
+
+void os_dir_sweep(void) {
+    const char *base = temp_base();
+    DIR *d = opendir(base);
+    if (!d) return;
+    for (struct dirent *e; (e = readdir(d));) {
+        char path[PATH_MAX];
+        struct stat st;
+        if (strncmp(e->d_name, work_prefix, sizeof work_prefix - 1) != 0) continue;
+        if (snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path) continue;
+        int fd = open_dir(path);
+        if (fd < 0) continue;
+        if (fstat(fd, &st) == 0 && ours(&st) && flock(fd, LOCK_EX | LOCK_NB) == 0) os_dir_remove(path);
+        close(fd);
+    }
+    closedir(d);
 }
 
 int os_dir_remove(const char *path) {
@@ -212,7 +258,21 @@ static char **merge_env(const Alloc *al, const char *const *over) {
     return env;
 }
 
-static int start(const Spawn *s, char **env, int to, pid_t *pid) {
+int os_line(char *end, size_t cap) {
+#if defined(__linux__) && defined(POSIX_SPAWN_SETSID)
+    int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    if (grantpt(fd) == 0 && unlockpt(fd) == 0 && ptsname_r(fd, end, cap) == 0 && access(end, R_OK | W_OK) == 0)
+        return fd;
+    close(fd);
+#endif
+    if (cap) end[0] = 0;
+    return -1;
+}
+
+enum { LINE_FD = 3 }; /* the child keeps it open, or the terminal would be gone */
+
+static int start(const Spawn *s, char **env, int to, const char *line, pid_t *pid) {
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t at;
     sigset_t none, all;
@@ -228,15 +288,21 @@ static int start(const Spawn *s, char **env, int to, pid_t *pid) {
     err = posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
     if (!err) err = posix_spawn_file_actions_adddup2(&fa, to, 1);
     if (!err) err = posix_spawn_file_actions_adddup2(&fa, to, 2);
+    if (!err && *line) err = posix_spawn_file_actions_addopen(&fa, LINE_FD, line, O_RDWR, 0); /* and is ruled by it */
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-    if (!err)
-        err = posix_spawn_file_actions_addclosefrom_np(&fa, 3); /* what the host program opened without close-on-exec */
+    if (!err) /* what the host program opened without close-on-exec */
+        err = posix_spawn_file_actions_addclosefrom_np(&fa, *line ? LINE_FD + 1 : LINE_FD);
 #endif
     if (!err) err = posix_spawnattr_setsigmask(&at, &none);
     if (!err) err = posix_spawnattr_setsigdefault(&at, &all);
-    if (!err)
-        err = posix_spawnattr_setpgroup(&at, 0); /* a group of its own, so that a time-out reaches grandchildren */
-    short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP;
+    short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+    /* a session or group of its own, so that a time-out reaches grandchildren */
+    if (!err) err = posix_spawnattr_setpgroup(&at, 0);
+#ifdef POSIX_SPAWN_SETSID
+    flags |= *line ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
+#else
+    flags |= POSIX_SPAWN_SETPGROUP;
+#endif
 #ifdef POSIX_SPAWN_CLOEXEC_DEFAULT
     flags |= POSIX_SPAWN_CLOEXEC_DEFAULT;
 #endif
@@ -299,7 +365,9 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end) {
     pid_t pid = 0;
     int64_t deadline = os_now_ns() + s->timeout_ns;
     char **env = merge_env(al, s->env);
-    int err = env ? start(s, env, fd[1], &pid) : ENOMEM;
+    char end_name[64] = "";
+    int line = os_line(end_name, sizeof end_name);
+    int err = env ? start(s, env, fd[1], end_name, &pid) : ENOMEM;
     if (env) al->put(al->user, env);
     close(fd[1]);
     bool open_end = true;
@@ -328,6 +396,7 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end) {
     if (!err && open_end) drain(fd[0], s, &n);
     if (s->cap) s->out[n] = 0;
     close(fd[0]);
+    if (line >= 0) close(line);
     return err;
 }
 

@@ -14,6 +14,10 @@ const char *os_error(int err, char *buf, size_t cap); /* text of an errno value,
 int os_dir_private(const char *path);
 int os_dir_temp(char *out, size_t cap); /* a new private folder under $TMPDIR, else /tmp */
 int os_dir_remove(const char *path);    /* the folder and the plain files in it; goes no deeper */
+/* As os_dir_temp, and its own process need not live to remove it: while *hold is open (to be closed after
+ * os_dir_remove) the folder is in use; os_dir_sweep removes those whose holder is gone. */
+int os_dir_work(char *out, size_t cap, int *hold);
+void os_dir_sweep(void);
 enum { OS_ANY = 0, OS_OURS = 1 }; /* OS_OURS: EPERM unless a plain file of ours, no link, that nobody else can write */
 /* The whole file, one 0 behind it; free with al->put. EFBIG above `max` bytes, ENOMEM. */
 int os_read_file(const Alloc *al, const char *path, int whose, size_t max, char **out, size_t *n);
@@ -37,8 +41,15 @@ typedef struct Ended {
     bool lost;      /* the host program ignores SIGCHLD, so nobody knows its exit code */
     int code;       /* exit code, 128 + signal */
 } Ended;
-/* Runs it to its end with stdin from /dev/null. The child gets no descriptor but 0, 1, 2 and no blocked signals. */
+/* Runs it to its end with stdin from /dev/null. The child gets no descriptor but 0, 1, 2 (and 3, its line) and no
+ * blocked signals. */
 int os_spawn(const Alloc *al, const Spawn *s, Ended *end);
+
+/* A line to a child: a pseudo terminal, whose other end's name is in `end`. A child that is spawned into a session of
+ * its own and opens that end is hung up, with all that it started, when this end is closed: also by this process's
+ * death, however it dies. No handler and no helper process is needed for that. -1: there is none here, and children
+ * outlive a parent that is killed. */
+int os_line(char *end, size_t cap);
 
 /* ---- time and processors ---- */
 int64_t os_now_ns(void); /* monotonic */

@@ -10,8 +10,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Below this many elements a call is over (a few microseconds) before a second thread could help. */
 enum { SERIAL_ELEMENTS = 16000, TASK_ELEMENTS = 32768, MAX_KERNEL = 64 << 20 };
@@ -22,6 +24,7 @@ typedef struct HostDevice {
     Pool *pool;
     Compiler cc;
     void *libm;
+    atomic_bool swept; /* what killed processes left behind is removed before the first compilation */
 } HostDevice;
 
 typedef struct HostModule {
@@ -141,16 +144,20 @@ static bool build_fresh(HostDevice *h, const Unit *u, Hash key, const char *dir,
 }
 
 static bool build_into(HostDevice *h, const Unit *u, HostModule *m, Fail *fail) {
-    /* A new folder for every build: safe with other threads and after a fork, nothing left but by a kill, and never a
-     * path that dlopen has seen. A second one after a cached kernel that would not load, for the same reason. */
+    /* A new folder for every build: safe with other threads and after a fork, nothing left but by a kill (and then
+     * until the next process compiles), and never a path that dlopen has seen. A second one after a cached kernel that
+     * would not load, for the same reason. */
     char dir[1024], so[1100];
+    int hold;
     Hash key = unit_key(h, u);
     for (int fresh = u->fresh;; fresh++) {
-        int err = os_dir_temp(dir, sizeof dir);
+        if (fresh && !atomic_exchange(&h->swept, true)) os_dir_sweep();
+        int err = os_dir_work(dir, sizeof dir, &hold);
         if (err) return io_failed(fail, "make a folder in", "TMPDIR (or /tmp)", err);
         snprintf(so, sizeof so, "%s/kernel.so", dir);
         bool ok = fresh ? build_fresh(h, u, key, dir, so, m, fail) : build_cached(h, u, key, so, m);
         os_dir_remove(dir);
+        close(hold);
         if (ok || fresh) return ok;
     }
 }

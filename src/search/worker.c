@@ -30,8 +30,8 @@ static const double element_seconds = 1e-6; /* several times what inputs and the
 struct Worker {
     WorkerOptions o;
     Alloc al;
-    pid_t pid; /* 0: none runs */
-    int fd;
+    pid_t pid;                        /* 0: none runs */
+    int fd, line;                     /* what it is asked through; what it dies by when this process does */
     char path[PATH_MAX], cache[1024]; /* cache: where nothing is cached otherwise, so that no unit is built twice */
     double element_s;                 /* what the problem's size adds to every wait */
 };
@@ -59,12 +59,13 @@ bool worker_find(const char *asked, char *path, size_t cap) {
 
 static void stop(Worker *w) {
     if (w->pid > 0) {
-        kill(-w->pid, SIGKILL); /* with the compiler that it may have started */
+        kill(-w->pid, SIGKILL); /* and by its death the compiler that it may have started */
         kill(w->pid, SIGKILL);
         while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
     }
     if (w->fd >= 0) close(w->fd);
-    w->pid = 0, w->fd = -1;
+    if (w->line >= 0) close(w->line);
+    w->pid = 0, w->fd = w->line = -1;
 }
 
 /* Both ends above what a child's own descriptors are moved to. */
@@ -82,7 +83,7 @@ static int pair(int fd[2]) {
     return err;
 }
 
-static int spawn(const char *path, int end, pid_t *pid) {
+static int spawn(const char *path, int end, const char *line, pid_t *pid) {
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t at;
     sigset_t none, all;
@@ -93,7 +94,7 @@ static int spawn(const char *path, int end, pid_t *pid) {
     err = posix_spawnattr_init(&at);
     if (!err) {
         for (int fd = 0; fd < 3 && !err; fd++) /* what a kernel prints goes nowhere */
-            err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", O_RDWR, 0);
+            err = posix_spawn_file_actions_addopen(&fa, fd, fd || !*line ? "/dev/null" : line, O_RDWR, 0);
         if (!err) err = posix_spawn_file_actions_adddup2(&fa, end, WIRE_FD);
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
         if (!err) err = posix_spawn_file_actions_addclosefrom_np(&fa, WIRE_FD + 1);
@@ -101,8 +102,13 @@ static int spawn(const char *path, int end, pid_t *pid) {
         if (!err) err = posix_spawnattr_setsigmask(&at, &none);
         if (!err) err = posix_spawnattr_setsigdefault(&at, &all);
         if (!err) err = posix_spawnattr_setpgroup(&at, 0);
-        if (!err)
-            err = posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+        short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+#ifdef POSIX_SPAWN_SETSID
+        flags |= *line ? POSIX_SPAWN_SETSID : POSIX_SPAWN_SETPGROUP;
+#else
+        flags |= POSIX_SPAWN_SETPGROUP;
+#endif
+        if (!err) err = posix_spawnattr_setflags(&at, flags);
         char *argv[] = {(char *)(uintptr_t)path, NULL};
         if (!err) err = posix_spawn(pid, path, &fa, &at, argv, environ);
         posix_spawnattr_destroy(&at);
@@ -170,9 +176,11 @@ static Err start(Cx *cx, Worker *w) {
     char why[128], identity[1024] = "";
     int err = pair(fd);
     if (!err) {
-        err = spawn(w->path, fd[1], &w->pid);
+        char line[64] = "";
+        w->line = os_line(line, sizeof line);
+        err = spawn(w->path, fd[1], line, &w->pid);
         close(fd[1]);
-        if (err) close(fd[0]);
+        if (err) close(fd[0]), stop(w);
     }
     if (err)
         return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "%s cannot be started: %s", w->path,
@@ -208,7 +216,7 @@ Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
     *out = NULL;
     Worker *w = al.get(al.user, sizeof *w);
     if (!w) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a worker");
-    *w = (Worker){.o = *o, .al = al, .fd = -1};
+    *w = (Worker){.o = *o, .al = al, .fd = -1, .line = -1};
     snprintf(w->path, sizeof w->path, "%s", o->path);
     if (w->o.max_seconds <= 0) w->o.max_seconds = TRY_SECONDS;
     w->element_s = elements(o->pb) * element_seconds;

@@ -66,10 +66,11 @@ static void copy_args(Match *p, const Args *from, Args *to) {
         if (p->bytes[i]) to->t[i].data = arena_dup(p->cx.a, from->t[i].data, p->bytes[i]);
 }
 
-static Slot *slots_of(Match *p, const Args *a) {
+Slot *match_slots(Match *p, const Args *a, int *n) {
     Abi abi;
     abi_of(p->pb.prog, &abi);
     Slot *s = NEWN(p->cx.a, Slot, abi.nslots + 1);
+    if (n) *n = abi.nslots;
     for (int i = 0; i < p->prog->nparams; i++) {
         const Param *q = &p->prog->param[i];
         if (q->dir == DIR_CONST) continue;
@@ -128,11 +129,12 @@ static bool gaps_kept(Match *p, const Args *a) {
     return true;
 }
 
-static bool within_bounds(Match *p, const Args *out) {
+/* `in`: the same arguments before a run, for inout tensors */
+static bool within_bounds(Match *p, const Args *in, const Args *out) {
     Cx cx = {.a = arena_sub(p->cx.a)};
     const OracleOptions o = bed_bounds(&p->pb, &p->plan);
     Verdict v;
-    if (oracle_check(&cx, p->prog, &p->shape, out, out, &o, &v) == OK) {
+    if (oracle_check(&cx, p->prog, &p->shape, in, out, &o, &v) == OK) {
         arena_free(cx.a);
         return true;
     }
@@ -181,18 +183,23 @@ bool match_interpret(Match *p) {
     for (int i = 0; i < p->prog->nparams; i++)
         if (p->interp.t[i].data) lo[i] = p->interp.t[i].data, hi[i] = (char *)p->interp.t[i].data + p->bytes[i];
     KernRun run;
-    if (kern_run(&p->cx, p->kern, slots_of(p, &p->interp), p->rows, lo, hi, &run) != OK) return wrong(p, "kern_run");
+    if (kern_run(&p->cx, p->kern, match_slots(p, &p->interp, NULL), p->rows, lo, hi, &run) != OK)
+        return wrong(p, "kern_run");
     Demand d;
     kern_count(&p->cx, p->kern, &d);
     if (!d.known) return wrong(p, "kern_count: not known");
-    return within_bounds(p, &p->interp) && gaps_kept(p, &p->interp);
+    return within_bounds(p, &p->cpu, &p->interp) && gaps_kept(p, &p->interp);
 }
 
 bool match_compare(Match *p, HostFn *fn) {
-    const Slot *s = slots_of(p, &p->cpu);
+    const Slot *s = match_slots(p, &p->cpu, NULL);
     const int64_t cut = (int64_t)(p->seed % (uint64_t)(p->rows + 1)); /* rows come in ranges, the later one first */
     fn(s, cut, p->rows);
     fn(s, 0, cut);
+    return match_same(p);
+}
+
+bool match_same(Match *p) {
     for (int i = 0; i < p->prog->nparams; i++) {
         if (!p->bytes[i]) continue;
         const int64_t each = ty_bytes(p->cpu.t[i].ty);
@@ -215,39 +222,89 @@ void match_free(Match *p) {
 
 /* ---- several units in one object ---- */
 
-enum { MAX_WORDS = 64, MAX_UNITS = 64 };
+enum { MAX_WORDS = 64, MAX_UNITS = 128 };
+
+/* From here to the first function: types and macros, alike in units of one instruction set and register width. */
+static const char head_start[] = "typedef ", head_end[] = "static ";
+
+static bool same_head(const Unit *x, const Unit *y) {
+    const char *a = strstr(x->text, head_start), *b = strstr(y->text, head_start);
+    const char *end = strstr(a, head_end);
+    return strncmp(a, b, (size_t)(end - a)) == 0 && strncmp(end, strstr(b, head_end), strlen(head_end)) == 0;
+}
+
+/* The end of the definition, directive or pair of alternatives (#ifdef to #endif) that begins at s. */
+static const char *item_end(const char *s) {
+    int braces = 0, ifs = 0;
+    do {
+        ifs += strncmp(s, "#if", 3) == 0;
+        ifs -= strncmp(s, "#endif", 6) == 0;
+        for (; *s && *s != '\n'; s++) braces += (*s == '{') - (*s == '}');
+        s += *s == '\n';
+    } while (*s && (braces || ifs));
+    return s;
+}
+
+/* One text of all units with the head of u[first]: what several have word for word stands there once. A compiler's time
+ * goes into its start and into these. */
+static void join_units(Arena *a, const Unit *const *u, bool *taken, int first, int n, Buf *out) {
+    Hash *seen = NULL;
+    int nseen = 0, cap = 0;
+    for (int i = first; i < n; i++) {
+        if (taken[i] || !same_head(u[first], u[i])) continue;
+        taken[i] = true;
+        for (const char *s = strstr(u[i]->text, head_start), *end; *s; s = end) {
+            end = item_end(s);
+            const Hash h = hash_bytes(s, (size_t)(end - s));
+            int k = 0;
+            while (k < nseen && memcmp(&seen[k], &h, sizeof h) != 0) k++;
+            if (k < nseen) continue;
+            GROW(a, seen, nseen, cap);
+            seen[nseen++] = h;
+            buf_put(out, s, (size_t)(end - s));
+        }
+    }
+}
 
 bool batch_build(Batch *b, const Compiler *cc, Isa isa, const char *less, const Unit *const *u, int n) {
-    static char path[MAX_UNITS][PATH_MAX];
     char dir[PATH_MAX - 64], so[PATH_MAX], flags[1024], tmp[PATH_MAX];
     const char *argv[MAX_WORDS + MAX_UNITS] = {cc->path};
+    bool taken[MAX_UNITS] = {false};
     int argc = 1;
     *b = (Batch){0};
     if (n > MAX_UNITS || os_dir_temp(dir, sizeof dir)) return snprintf(b->why, sizeof b->why, "no folder"), false;
+    Arena *a = arena_new(NULL, NULL);
     cc_flags(cc, isa, flags, sizeof flags);
     for (char *w = strtok(flags, " "); w && argc < MAX_WORDS - 8; w = strtok(NULL, " ")) argv[argc++] = w;
     argv[argc++] = less;
     argv[argc++] = "-Wno-psabi"; /* gcc tells about vectors as arguments of functions that are all inlined */
     argv[argc++] = "-pipe";
+    /* half of -O2 on these texts is the search for earlier values of each load; a shorter one changes no value */
+    if (cc->family == CC_GCC) argv[argc++] = "--param=sccvn-max-alias-queries-per-access=20";
     argv[argc++] = "-o";
     snprintf(so, sizeof so, "%s/batch.so", dir);
     argv[argc++] = so;
-    for (int i = 0; i < n; i++) {
-        snprintf(path[i], sizeof path[i], "%s/%d.c", dir, i);
-        if (os_write_atomic(path[i], u[i]->text, u[i]->bytes, 0600, false))
-            return snprintf(b->why, sizeof b->why, "cannot write %s", path[i]), false;
-        argv[argc++] = path[i];
+    bool built = true;
+    for (int i = 0; i < n && built; i++) {
+        if (taken[i]) continue;
+        Buf text = buf_new(a);
+        join_units(a, u, taken, i, n, &text);
+        argv[argc] = arena_printf(a, "%s/%d.c", dir, i);
+        built = os_write_atomic(argv[argc], text.s, text.n, 0600, false) == 0;
+        if (!built) snprintf(b->why, sizeof b->why, "cannot write %s", argv[argc]);
+        argc++;
     }
     if (cc->family == CC_GCC) argv[argc++] = "-lgcc";
     argv[argc] = NULL;
     snprintf(tmp, sizeof tmp, "TMPDIR=%s", dir);
     const char *env[] = {"LC_ALL=C", tmp, NULL};
-    Ended end;
-    const int err = os_spawn(&alloc_libc, &(Spawn){argv, env, 300000000000, b->why, sizeof b->why}, &end);
-    const bool built = !err && !end.timed_out && end.code == 0;
+    Ended end = {.code = 1};
+    if (built) built = !os_spawn(&alloc_libc, &(Spawn){argv, env, 300000000000, b->why, sizeof b->why}, &end);
+    built = built && !end.timed_out && end.code == 0;
     if (built) b->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
     if (built && !b->handle) snprintf(b->why, sizeof b->why, "%s", dlerror());
     os_dir_remove(dir);
+    arena_free(a);
     return b->handle != NULL;
 }
 

@@ -35,6 +35,8 @@ bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint
 bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan);
 bool match_interpret(Match *p);           /* runs, compares with the definition, and that gaps are untouched */
 bool match_compare(Match *p, HostFn *fn); /* runs on the CPU, and compares with the interpreter bit for bit */
+bool match_same(Match *p); /* do the outputs in `cpu`, by whatever machine, have the interpreter's bits? */
+Slot *match_slots(Match *p, const Args *a, int *n); /* arguments of a launch; n: how many, or NULL */
 void match_free(Match *p);
 /* Are two tensors of n elements equal bit for bit? A NaN equals any NaN: IEEE 754 leaves payload and sign to the
  * machine, and they differ between one compiler's constant folding and another's instruction. -1, or where they differ.

@@ -16,6 +16,8 @@ enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536 }
 
 static struct {
     rowfold_context *cx;
+    rowfold_device *dev;
+    bool far; /* its memory is not this process's */
     int nkernels, nmemory, ntexts;
     struct {
         char *key;
@@ -30,7 +32,11 @@ static struct {
 
 int field_open(void **state) {
     (void)state;
-    return rowfold_context_new(NULL, &lab.cx) == ROWFOLD_OK ? 0 : -1;
+    const char *name = getenv("ROWFOLD_TEST_DEVICE");
+    if (!name || !*name) name = "host";
+    lab.far = !str_eq(name, "host");
+    if (rowfold_context_new(NULL, &lab.cx) != ROWFOLD_OK) return -1;
+    return rowfold_device_find(lab.cx, name, &lab.dev) == ROWFOLD_OK ? 0 : -1;
 }
 
 int field_close(void **state) {
@@ -118,7 +124,7 @@ static rowfold_status compile(const char *text, const char *types, const char *s
     text = library(text, &name);
     rowfold_status s = rowfold_source_parse(lab.cx, "field", text, strlen(text), &src);
     if (s == ROWFOLD_OK) s = rowfold_program_new(lab.cx, src, name, types, NULL, &prog);
-    o.shape = shape, o.pin = pin, o.strided = strided;
+    o.device = lab.dev, o.shape = shape, o.pin = pin, o.strided = strided;
     if (s == ROWFOLD_OK) s = rowfold_compile(lab.cx, prog, &o, out);
     rowfold_program_free(prog);
     rowfold_source_free(src);
@@ -204,11 +210,73 @@ rowfold_arg field_arg(const void *data, int rank, const int64_t *extent, const i
     return a;
 }
 
-void field_run(rowfold_kernel *k, const rowfold_arg *args, int count) {
-    if (rowfold_launch(k, args, count) != ROWFOLD_OK) {
-        const rowfold_error *e = rowfold_last_error(lab.cx);
-        fail_msg("launch: %s: %s", e->slug, e->message);
+static void must(rowfold_status s, const char *what) {
+    const rowfold_error *e = rowfold_last_error(lab.cx);
+    if (s != ROWFOLD_OK) fail_msg("%s: %s: %s", what, e->slug, e->message);
+}
+
+/* ---- memory of another device: every mapping that an argument points into has a twin there ---- */
+
+enum { BAND = 256 }; /* on both sides of a twin, and what twins are aligned to */
+typedef struct Twin {
+    rowfold_memory *there;
+    int of;       /* mapping */
+    char *bytes;  /* band, the mapping between its guards, band */
+    size_t inner; /* bytes of the mapping between its guards */
+} Twin;
+
+static int mapping_of(const void *data) {
+    const char *p = data;
+    for (int i = 0; i < lab.nmemory; i++)
+        if (p >= lab.memory[i].map && p <= lab.memory[i].map + lab.memory[i].size) return i;
+    fail_msg("an argument lies outside the memory of the tests");
+    return -1;
+}
+
+static const Twin *twin_of(Twin *t, int *n, const void *data) {
+    int m = mapping_of(data);
+    for (int i = 0; i < *n; i++)
+        if (t[i].of == m) return &t[i];
+    Twin *w = &t[(*n)++];
+    w->of = m, w->inner = lab.memory[m].size - 2 * lab.memory[m].page;
+    w->bytes = malloc(w->inner + 2 * BAND);
+    assert_non_null(w->bytes);
+    memset(w->bytes, POISON, w->inner + 2 * BAND);
+    memcpy(w->bytes + BAND, lab.memory[m].map + lab.memory[m].page, w->inner);
+    must(rowfold_memory_new(lab.cx, lab.dev, w->inner + 2 * BAND, &w->there), "memory");
+    must(rowfold_memory_write(w->there, 0, w->bytes, w->inner + 2 * BAND), "write");
+    return w;
+}
+
+static void run_far(rowfold_kernel *k, const rowfold_arg *args, int count) {
+    rowfold_arg there[MAX_PARAMS] = {0};
+    Twin twin[MAX_PARAMS];
+    int n = 0;
+    for (int i = 0; i < count; i++) {
+        there[i] = args[i];
+        if (!args[i].data) continue;
+        const Twin *t = twin_of(twin, &n, args[i].data);
+        ptrdiff_t at = (char *)args[i].data - (lab.memory[t->of].map + lab.memory[t->of].page);
+        there[i].data = (char *)rowfold_memory_data(t->there) + BAND + at;
     }
+    must(rowfold_launch(k, there, count), "launch");
+    for (int i = 0; i < n; i++) {
+        Twin *t = &twin[i];
+        must(rowfold_memory_read(t->there, 0, t->bytes, t->inner + 2 * BAND), "read");
+        for (size_t b = 0; b < BAND; b++)
+            if (t->bytes[b] != (char)POISON || t->bytes[BAND + t->inner + b] != (char)POISON)
+                fail_msg("memory %d was written beside its edge", t->of);
+        memcpy(lab.memory[t->of].map + lab.memory[t->of].page, t->bytes + BAND, t->inner);
+        rowfold_memory_free(t->there);
+        free(t->bytes);
+    }
+}
+
+void field_run(rowfold_kernel *k, const rowfold_arg *args, int count) {
+    if (lab.far)
+        run_far(k, args, count);
+    else
+        must(rowfold_launch(k, args, count), "launch");
 }
 
 void field_check(rowfold_kernel *k, const rowfold_arg *in, const rowfold_arg *args, int count) {

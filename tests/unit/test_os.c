@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -328,8 +329,94 @@ static void test_dir_remove(void **state) {
     assert_int_equal(os_dir_remove(dir), ENOENT);
 }
 
+/* ---- a process that is killed ---- */
+
+static bool gone(pid_t pid) {
+    for (int i = 0; i < 500; i++, usleep(10000)) { /* up to 5 s on a busy machine */
+        char path[64], state = 0;
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+        FILE *f = fopen(path, "r");
+        if (!f) return true;
+        if (fscanf(f, "%*d %*s %c", &state) != 1 || state == 'Z' || state == 'X') state = 0;
+        fclose(f);
+        if (!state) return true;
+    }
+    return false;
+}
+
+/* Its child, and what that started, end with it, though nobody was left to tell them. */
+static void test_spawn_orphans(void **state) {
+    (void)state;
+    char line[64], path[1100], script[4000], *text = NULL;
+    const int end = os_line(line, sizeof line);
+    if (end < 0) skip(); /* no pseudo terminals here */
+    close(end);
+    snprintf(path, sizeof path, "%s/pids", box);
+    snprintf(script, sizeof script, "sleep 300 & echo $$ $! > %s.new; mv %s.new %s; wait", path, path, path);
+    const pid_t parent = fork();
+    if (parent == 0) {
+        const char *argv[] = {"/bin/sh", "-c", script, NULL};
+        Ended e;
+        os_spawn(&alloc_libc, &(Spawn){argv, NULL, 300000000000, NULL, 0}, &e);
+        _exit(0);
+    }
+    size_t n;
+    for (int i = 0; i < 500 && os_read_file(&alloc_libc, path, OS_ANY, 100, &text, &n); i++) usleep(10000);
+    assert_non_null(text);
+    kill(parent, SIGKILL);
+    waitpid(parent, NULL, 0);
+    char *rest;
+    const long shell = strtol(text, &rest, 10), sleeper = strtol(rest, NULL, 10);
+    assert_true(shell > 1 && sleeper > 1);
+    assert_true(gone((pid_t)shell));
+    assert_true(gone((pid_t)sleeper));
+    free(text);
+    unlink(path);
+}
+
+/* A folder whose process was killed is swept up; one that is in use is not. */
+static void test_sweep(void **state) {
+    (void)state;
+    char mine[1024], dead[1024], file[1100], keep[1100];
+    int hold, to[2];
+    const char *before = getenv("TMPDIR");
+    char *was = before ? strdup(before) : NULL;
+    setenv("TMPDIR", box, 1);
+    assert_int_equal(pipe(to), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char dir[1024] = "";
+        int own;
+        if (os_dir_work(dir, sizeof dir, &own) == 0) {
+            snprintf(file, sizeof file, "%s/kernel.c", dir);
+            put(file, "x");
+            if (write(to[1], dir, sizeof dir) < 0) _exit(1);
+        }
+        pause();
+    }
+    assert_int_equal(read(to[0], dead, sizeof dead), (int)sizeof dead);
+    assert_int_equal(os_dir_work(mine, sizeof mine, &hold), 0);
+    snprintf(keep, sizeof keep, "%s/rowfold-other", box);
+    assert_int_equal(os_dir_private(keep), 0);
+    os_dir_sweep();
+    assert_int_equal(access(dead, F_OK), 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    os_dir_sweep();
+    assert_int_equal(access(dead, F_OK), -1);
+    assert_int_equal(access(mine, F_OK), 0);
+    assert_int_equal(access(keep, F_OK), 0);
+    assert_int_equal(os_dir_remove(mine), 0);
+    close(hold);
+    rmdir(keep);
+    close(to[0]), close(to[1]);
+    was ? setenv("TMPDIR", was, 1) : unsetenv("TMPDIR");
+    free(was);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spawn_orphans), cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_dir_private),   cmocka_unit_test(test_read_file),
         cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_write_atomic),
         cmocka_unit_test(test_spawn),         cmocka_unit_test(test_spawn_timeout),
