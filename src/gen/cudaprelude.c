@@ -212,8 +212,8 @@ static void by_elements(Buf *b, const Access *x) {
 }
 
 static void access_make(Buf *b, const char *name, const Access *x) {
-    static const char *const words[] = {"w0", "w1", "w2", "w3"}, *const halves[] = {"h"}, *const pair[] = {"a", "b"},
-                             *const one[] = {"r"};
+    static const char *const words[4] = {"w0", "w1", "w2", "w3"}, *const halves[4] = {"h"}, *const pair[4] = {"a", "b"},
+                             *const one[4] = {"r"};
     if (x->element) { /* the bits of one element */
         const char *ty = x->bytes == 8 ? "u64" : "u32";
         buf_fmt(b, FN "%s %s(const void *p%s) {\n", ty, name, x->hint ? ", u64 hint" : "");

@@ -38,12 +38,15 @@ const char *emit_number(Emit *e, Ty ty, Num c) {
     switch (ty) {
     case TY_F32: return emit_text(e, signbit(c.f) ? "(%af)" : "%af", (double)c.f);
     case TY_F64: return emit_text(e, signbit(c.d) ? "(%a)" : "%a", c.d);
-    case TY_I32:
-        return c.i == INT32_MIN ? "(-2147483647 - 1)" : emit_text(e, c.i < 0 ? "(%" PRId64 ")" : "%" PRId64, c.i);
+    case TY_I32: { /* that a pair which has no element yet starts from may be any number */
+        const int64_t x = (int32_t)c.i;
+        return x == INT32_MIN ? "(-2147483647 - 1)" : emit_text(e, x < 0 ? "(%" PRId64 ")" : "%" PRId64, x);
+    }
     case TY_I64:
         return c.i == INT64_MIN ? emit_text(e, "(-9223372036854775807%s - 1)", e->wide)
                                 : emit_text(e, c.i < 0 ? "(%" PRId64 "%s)" : "%" PRId64 "%s", c.i, e->wide);
-    default: return emit_text(e, "%" PRIu64 "u%s", c.u, ty == TY_U32 ? "" : e->wide);
+    case TY_U32: return emit_text(e, "%" PRIu32 "u", (uint32_t)c.u);
+    default: return emit_text(e, "%" PRIu64 "u%s", c.u, e->wide);
     }
 }
 

@@ -27,6 +27,10 @@ static const char *literal(Emit *e, Ty ty, Num c) {
     if (ty == TY_F32 && isinf(c.f)) return c.f < 0 ? "(-INF_F32)" : "INF_F32";
     if (ty == TY_F64 && isnan(c.d)) return "NAN_F64";
     if (ty == TY_F64 && isinf(c.d)) return c.d < 0 ? "(-INF_F64)" : "INF_F64";
+    if (ty == TY_F32 && e->words->decimal) { /* nine digits are enough for each f32 to come back */
+        const char *x = emit_text(e, "%.9g", (double)c.f);
+        return emit_text(e, signbit(c.f) ? "(%s%sf)" : "%s%sf", x, strpbrk(x, ".e") ? "" : ".0");
+    }
     return emit_number(e, ty, c);
 }
 

@@ -11,6 +11,7 @@ struct GpuWords {
                                    on-chip memory */
     const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
     const char *wide;           /* suffix of 64-bit constants */
+    bool decimal;               /* floats are written so, for hexadecimal ones came with C++17 */
     const char *(*slot)(Emit *e, const Ins *in); /* value of an argument slot; NULL: a.s[] is a union slot */
     void (*shared)(Emit *e, int stripe);         /* declares sh`stripe`, e->shared_bytes into the group's memory */
 };

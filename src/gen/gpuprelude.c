@@ -194,7 +194,7 @@ static void f_wid(Pre *p, Buf *b, const Name *n) {
     buf_fmt(b, "    if (%s) return F32_OF(s | %s);\n", e4 ? "code == 127" : "field == 31",
             e4 ? "0x7fc00000u" : "(man ? 0x7fc00000u : 0x7f800000u)");
     buf_fmt(b, "    if (field) return F32_OF(s | (field + %d) << 23 | man << %d);\n", 127 - bias, 23 - m);
-    buf_fmt(b, "    return F32_OF(s | U32_OF((f32)man * %af));\n}\n", __builtin_ldexp(1, 1 - bias - m));
+    buf_fmt(b, "    return F32_OF(s | U32_OF((f32)man * F32_OF(0x%xu)));\n}\n", (unsigned)(127 + 1 - bias - m) << 23);
 }
 
 /* odd_T: to f32, rounded to odd, so that a second rounding to a short format is the only one that counts */

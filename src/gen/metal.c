@@ -22,6 +22,7 @@ static const GpuWords words = {.dialect = DIALECT_METAL,
                                .barrier = "threadgroup_barrier(mem_flags::mem_threadgroup)",
                                .who = "",
                                .wide = "l",
+                               .decimal = true,
                                .shared = metal_shared};
 
 static int buffers(const Kern *k) {

@@ -33,10 +33,10 @@ static void f_ldexp(Pre *p, Buf *b, const Name *n) {
             FN "f32 %s(f32 x, f32 y) {\n"
                "    if (y != y) return y;\n"
                "    i32 k = y > 400.0f ? 400 : y < -400.0f ? -400 : (i32)y;\n"
-               "    for (; k > 126; k -= 126) x *= 0x1p126f;\n"
+               "    for (; k > 126; k -= 126) x *= F32_OF(0x7e800000u);\n"
                "    if (k >= -126) return x * F32_OF((127 + k) << 23);\n"
-               "    for (k += 126; k < -126; k += 126) x *= 0x1p-126f;\n"
-               "    return x * F32_OF((127 + k) << 23) * 0x1p-126f;\n}\n",
+               "    for (k += 126; k < -126; k += 126) x *= F32_OF(0x00800000u);\n"
+               "    return x * F32_OF((127 + k) << 23) * F32_OF(0x00800000u);\n}\n",
             n->all);
 }
 

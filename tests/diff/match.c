@@ -173,7 +173,8 @@ bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan) {
     do {
         if (!plan) p->plan = randplan(&p->cx, &p->pb, &r, &p->draws);
         if (kern_lower(&p->cx, &p->pb, &p->plan, &p->kern) != OK) return wrong(p, "kern_lower");
-        if (caps->kind == KIND_HOST && unit_emit(&p->cx, &p->pb, p->kern, &p->unit) != OK) return wrong(p, "unit_emit");
+        if ((caps->kind == KIND_HOST || caps->kind == KIND_METAL) && unit_emit(&p->cx, &p->pb, p->kern, &p->unit) != OK)
+            return wrong(p, "unit_emit");
     } while (!plan && p->unit.bytes > MOST_TEXT); /* a long row's many lanes, all spelt out, take a compiler seconds */
     return true;
 }
@@ -209,7 +210,7 @@ bool match_same(Match *p) {
         const Num x = num_load(p->cpu.t[i].ty, (char *)p->interp.t[i].data + at * each);
         const Num y = num_load(p->cpu.t[i].ty, (char *)p->cpu.t[i].data + at * each);
         const Ty ct = ty_compute(p->cpu.t[i].ty);
-        return wrong(p, arena_printf(p->cx.a, "CPU and interpreter differ at %s[%lld]: %.17g and %.17g",
+        return wrong(p, arena_printf(p->cx.a, "device and interpreter differ at %s[%lld]: %.17g and %.17g",
                                      p->prog->param[i].name, (long long)at, num_f64(y, ct), num_f64(x, ct)));
     }
     return true;

@@ -19,7 +19,7 @@ typedef struct Match {
     Plan plan;
     int draws; /* plans drawn until one was legal */
     Kern *kern;
-    Unit unit; /* hosts */
+    Unit unit; /* hosts and Metal */
     int64_t rows;
     size_t bytes[MAX_PARAMS]; /* of a tensor's memory */
     Args interp, cpu;         /* inputs and outputs of a run each: the same inputs */
@@ -27,8 +27,8 @@ typedef struct Match {
     const char *why; /* the first thing wrong */
 } Match;
 
-/* The program of the bytes with a plan drawn from the seed, lowered and (for hosts) spelt. The name makes its entry
- * unique. `plan`, where given, replaces the drawn one. false with why where a stage fails. */
+/* The program of the bytes with a plan drawn from the seed, lowered and (for hosts and Metal) spelt. The name makes its
+ * entry unique. `plan`, where given, replaces the drawn one. false with why where a stage fails. */
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
                 const char *plan);
 /* The same of a program and shape that stand in p, whose cx.a owns them. */

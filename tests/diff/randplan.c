@@ -10,7 +10,7 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_load: return c->has_keep ? v : LOAD_PLAIN;
     case DIM_store: return c->has_stream_store ? v : STORE_PLAIN;
     case DIM_prefetch: return c->kind == KIND_HOST ? v : 0;
-    case DIM_early: return c->kind == KIND_CUDA ? v : 0;
+    case DIM_early: return c->kind == KIND_CUDA || c->kind == KIND_METAL ? v : 0;
     case DIM_cluster:
     case DIM_split:
     case DIM_stages:
@@ -38,7 +38,7 @@ static void draw_holds(Cx *cx, const Problem *pb, Rng *r, Plan *plan) {
         if (rng_int(r, 3) < bias + (bias == 0 && !rng_int(r, 3))) h = HOLD_REGISTER;
         if (h == HOLD_REGISTER && narrow && rng_int(r, 2)) h = HOLD_REGISTER32;
         if (c->output >= 0 && rng_int(r, 3) == 0) h = HOLD_OUTPUT;
-        if (pb->caps.kind == KIND_CUDA && rng_int(r, 4) == 0) h = HOLD_SHARED;
+        if (pb->caps.shared_bytes && rng_int(r, 4) == 0) h = HOLD_SHARED;
         if (c->pinned != HOLD_AUTO) h = c->pinned;
         plan->hold[plan->nholds].name = c->name;
         plan->hold[plan->nholds++].hold = h;
