@@ -26,18 +26,27 @@ static const char *c_type(const char *type) {
     return "unsigned char"; /* bool */
 }
 
-/* Names of a kernel are any identifiers; those that mean something in the wrapper get a mark. */
+/* Names of a kernel are any identifiers. Those that mean something in C or C++, in the text before the wrapper or in
+ * its own get a mark; so do those that end in one, or two names could become one. */
 static const char *c_name(Cli *c, const char *name) {
     static const char *const taken[] = {
-        "auto",     "break",  "case",     "char",     "const",  "continue", "default", "do",     "double",  "else",
-        "enum",     "extern", "float",    "for",      "goto",   "if",       "inline",  "int",    "long",    "register",
-        "restrict", "return", "short",    "signed",   "sizeof", "static",   "struct",  "switch", "typedef", "union",
-        "unsigned", "void",   "volatile", "while",    "asm",    "typeof",   "slot",    "slots",  "class",   "new",
-        "delete",   "this",   "template", "operator", "bool",   "true",     "false",   "try",    "catch",   "public",
-        "private",  "using",  "virtual",  "linux",    "unix"};
-    for (int i = 0; i < COUNT(taken); i++)
-        if (strcmp(taken[i], name) == 0) return cli_text(c, "%s_", name);
-    return name;
+        /* C */
+        "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern",
+        "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed",
+        "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "asm",
+        "typeof", "typeof_unqual", "linux", "unix", "i386",
+        /* C++ and C23 */
+        "alignas", "alignof", "and", "and_eq", "bitand", "bitor", "bool", "catch", "char16_t", "char32_t", "char8_t",
+        "class", "compl", "concept", "co_await", "co_return", "co_yield", "const_cast", "consteval", "constexpr",
+        "constinit", "decltype", "delete", "dynamic_cast", "explicit", "export", "false", "friend", "mutable",
+        "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected",
+        "public", "reinterpret_cast", "requires", "static_assert", "static_cast", "template", "this", "thread_local",
+        "throw", "true", "try", "typeid", "typename", "using", "virtual", "wchar_t", "xor", "xor_eq",
+        /* the text before the wrapper, and its own */
+        "OUT", "PRAGMA", "UNROLL", "SYMBOL", "SYMBOL_", "slot", "slots"};
+    bool mark = name[strlen(name) - 1] == '_' || strncmp(name, "rowfold_", 8) == 0 || strncmp(name, "__", 2) == 0;
+    for (int i = 0; i < COUNT(taken); i++) mark |= strcmp(taken[i], name) == 0;
+    return mark ? cli_text(c, strncmp(name, "__", 2) == 0 ? "arg%s_" : "%s_", name) : name;
 }
 
 /* An extent as C text: a number for an element axis, a parameter of the wrapper for a row axis. */

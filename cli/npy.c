@@ -55,14 +55,14 @@ static int eat_word(Text *t, const char *word) {
     return 1;
 }
 
-/* A quoted text without escapes, into out; 0 when there is none or it is too long. */
+/* A quoted text without escapes or control characters, into out; 0 when there is none or it is too long. */
 static int eat_string(Text *t, char *out, size_t cap) {
     skip(t);
     if (t->p >= t->end || (*t->p != '\'' && *t->p != '"')) return 0;
     const char quote = *t->p++;
     size_t n = 0;
     for (; t->p < t->end && *t->p != quote; t->p++) {
-        if (*t->p == '\\' || n + 1 >= cap) return 0;
+        if (*t->p == '\\' || (unsigned char)*t->p < ' ' || n + 1 >= cap) return 0;
         out[n++] = *t->p;
     }
     if (t->p >= t->end) return 0;

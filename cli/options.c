@@ -272,6 +272,22 @@ static int join_tuned(Cli *c, int argc, char **argv, char **out) {
     return n;
 }
 
+/* getopt_long takes the start of a name, and where several begin so, quietly the first that is of the same form. */
+static Rc ambiguous(Cli *c, const char *word, const struct option *longs, int n) {
+    if (strncmp(word, "--", 2) != 0 || !word[2]) return RC_OK;
+    const char *name = word + 2;
+    const size_t len = strcspn(name, "=");
+    const char *all = NULL;
+    int found = 0;
+    for (int i = 0; i < n; i++) {
+        if (strncmp(longs[i].name, name, len) != 0) continue;
+        if (!longs[i].name[len]) return RC_OK; /* the whole name */
+        all = cli_text(c, "%s%s--%s", all ? all : "", all ? ", " : "", longs[i].name);
+        found++;
+    }
+    return found > 1 ? fail(c, F_OPTION, all, "\"--%.*s\" is the start of several options", (int)len, name) : RC_OK;
+}
+
 Rc options_read(Cli *c, int argc, char **argv) {
     struct option longs[COUNT(options) + 1] = {{0}};
     int which[COUNT(options)], n = 0, ch, at;
@@ -315,6 +331,9 @@ Rc options_read(Cli *c, int argc, char **argv) {
     }
     for (optind = 1; (ch = getopt_long(argc, argv, letters, longs, &at)) != -1;) {
         const struct Option *o = NULL;
+        const int here = optind - 1 - (ch == 0 && optarg && optarg == argv[optind - 1]);
+        Rc unclear = ch == 0 || ch == '?' || ch == ':' ? ambiguous(c, argv[here], longs, n) : RC_OK;
+        if (unclear) return unclear;
         if (ch == 1) {
             cli_list(c, &c->o.words, optarg);
             continue;

@@ -107,10 +107,16 @@ static Rc export_text(Cli *c) {
     const rowfold_status s = rowfold_wisdom_export(c->ctx, c->o.store, filter_words(c, 1), &text);
     if (s) return fail_library(c, s);
     Rc rc = RC_OK;
-    if (c->o.output)
-        rc = file_write(c, c->o.output, text, strlen(text), NULL, 0);
-    else if (fputs(text, stdout) == EOF)
+    if (c->o.output) rc = file_write(c, c->o.output, text, strlen(text), NULL, 0);
+    if (!rc && c->o.json) {
+        Text t = {0};
+        json_open(&t, NULL, '{');
+        json_str(&t, c->o.output ? "output" : "text", c->o.output ? c->o.output : text);
+        json_close(&t, '}');
+        rc = json_print(c, &t);
+    } else if (!rc && !c->o.output && fputs(text, stdout) == EOF) {
         rc = fail(c, F_STDOUT, NULL, "standard output could not be written");
+    }
     rowfold_free(c->ctx, text);
     return rc;
 }

@@ -58,7 +58,10 @@ static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg
     for (int d = q->rank - 1; d >= 0; d--) {
         int axis = q->axis[d];
         int64_t n = arg->extent[d], want = p->row_axes >> axis & 1 ? row_extent[axis] : k->made.pb.shape.n[axis];
-        if (n < 0 || (want >= 0 && n != want))
+        if (n < 0)
+            return diag(cx, S_LAUNCH_EXTENT, NOWHERE, "0 or more", "%s has extent %lld along %s", q->name, (long long)n,
+                        p->axis[axis].name);
+        if (want >= 0 && n != want)
             return diag(cx, S_LAUNCH_EXTENT, NOWHERE, NULL, "%s has extent %lld along %s where %lld is needed", q->name,
                         (long long)n, p->axis[axis].name, (long long)want);
         if (p->row_axes >> axis & 1) row_extent[axis] = n;
@@ -131,7 +134,10 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
     int64_t row_extent[MAX_AXES];
     if (!k->made.mod)
         return diag(cx, S_LAUNCH_PRESET, NOWHERE, NULL, "%s was planned for %s", p->name, k->device->name);
-    if (count != p->nparams || !args)
+    if (!args && p->nparams)
+        return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameters, and the arguments are NULL", p->name,
+                    p->nparams);
+    if (count != p->nparams)
         return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameters, %d arguments were given", p->name,
                     p->nparams, count);
     for (int i = 0; i < MAX_AXES; i++) row_extent[i] = -1;

@@ -67,6 +67,9 @@ static Err read_types(Cx *cx, const char *text, TyBind *ty, int max, int *n) {
         if (!ty_find(t, strlen(t), &ty[*n].ty))
             return diag(cx, S_API_TYPE, NOWHERE, "bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3 f8e5m2 f16 bf16 f32 f64",
                         "'%.40s' is not a type", t);
+        for (int i = 0; i < *n; i++)
+            if (str_eq(ty[i].name, ty[*n].name))
+                return diag(cx, S_API_TYPE, NOWHERE, "one type for each", "'%.40s' is given two types", ty[*n].name);
     }
     return OK;
 }
@@ -80,6 +83,9 @@ static Err read_constants(Cx *cx, const char *text, ConstBind *k, int max, int *
         k[*n].v = value ? text_f64(value, &end) : 0;
         if (!value || !*value || *end)
             return diag(cx, S_API_CONSTANT, NOWHERE, "name=number", "'%.40s' is not given a number", name);
+        for (int i = 0; i < *n; i++)
+            if (str_eq(k[i].name, name))
+                return diag(cx, S_API_CONSTANT, NOWHERE, "one number for each", "'%.40s' is given two numbers", name);
     }
     return OK;
 }

@@ -78,7 +78,8 @@ Err cost_score(Cx *cx, const CostPolicy *p, const Demand *d, const Caps *caps, c
                         p->coef[i].name, k[i]);
     }
     if (!d->known && p->needs_demand)
-        return diag(cx, S_COST_UNKNOWN, NOWHERE, NULL, "policy %s needs the demand", p->name);
+        return diag(cx, S_COST_UNKNOWN, NOWHERE, NULL,
+                    "policy %s needs the demand, and that of a row has more than 2^53 bytes or operations", p->name);
     Demand demand = *d;
     Caps machine = *caps;
     Launch launch = *l;

@@ -91,6 +91,18 @@ static Known name_known(const Prog *p, const char *name) {
     return q >= 0 && p->param[q].dir == DIR_OUT ? KNOWN_VALUE : KNOWN_NOT;
 }
 
+/* An input that is read, and never at the element's own place: no lane owns what it reads. */
+static bool only_gathered(const Prog *p, const char *name) {
+    bool read = false, in_place = false;
+    for (int i = 0; i < p->nvals; i++) {
+        const Val *v = &p->val[i];
+        if (v->op != OP_LOAD || !str_eq(p->param[v->param].name, name)) continue;
+        read = true;
+        in_place |= val_in_place(p, v);
+    }
+    return read && !in_place;
+}
+
 /* A name without two sweeps that need it takes the hold that changes nothing, so that one space serves several
  * statistics. */
 static Err check_other_hold(Cx *cx, const Problem *pb, const Sched *sc, const char *name, Hold h) {
@@ -100,6 +112,10 @@ static Err check_other_hold(Cx *cx, const Problem *pb, const Sched *sc, const ch
         return diag(cx, S_PLAN_HOLD_UNKNOWN, NOWHERE, cand_names(cx, sc), "hold.%s: %s has no such value", name,
                     pb->prog->name);
     if (h == (k == KNOWN_INPUT ? HOLD_RELOAD : HOLD_RECOMPUTE)) return OK;
+    if (k == KNOWN_INPUT && only_gathered(pb->prog, name))
+        return diag(cx, S_PLAN_HOLD_GATHER, NOWHERE, cand_names(cx, sc),
+                    "hold.%s=%s: %s is only read at an index, by a gather that may cross lanes", name, hold_text(h),
+                    name);
     return diag(cx, S_PLAN_HOLD_SINGLE, NOWHERE, cand_names(cx, sc),
                 "hold.%s=%s: fewer than two sweeps of its owners need it", name, hold_text(h));
 }

@@ -48,7 +48,10 @@ Cache *cache_new(Rt *rt) {
     atomic_init(&c->bytes, -1);
     char why[128];
     if (!find_dir(rt_options(rt)->cache_dir, c->dir, sizeof c->dir)) {
-        rt_say(rt, NOTE_CACHE_OFF, "cache off: no usable folder name; set ROWFOLD_CACHE");
+        rt_say(rt, NOTE_CACHE_OFF,
+               "cache off: neither ROWFOLD_CACHE nor XDG_CACHE_HOME nor HOME names an absolute path of a folder (or it "
+               "is too "
+               "long); every kernel is compiled anew");
     } else if (c->dir[0]) {
         int err = os_dir_private(c->dir);
         c->on = err == 0;

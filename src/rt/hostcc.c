@@ -102,13 +102,16 @@ static bool probe_one(const Alloc *al, const char *name, Compiler *out) {
                                  : "failed");
         return false;
     }
-    CcFamily family = strstr(text, "clang") ? CC_CLANG : strstr(text, "Free Software Foundation") ? CC_GCC : CC_NONE;
-    if (!family) {
-        snprintf(out->why, sizeof out->why, "%.200s is neither gcc nor clang", out->path);
-        return false;
-    }
+    /* gcc's second sentence; other programs of the same foundation name another licence */
+    static const char gcc_says[] = "This is free software; see the source for copying conditions.";
+    CcFamily family = strstr(text, "clang") ? CC_CLANG : strstr(text, gcc_says) ? CC_GCC : CC_NONE;
     text[strcspn(text, "\n")] = 0;
     clean(text);
+    if (!family) {
+        snprintf(out->why, sizeof out->why, "%.200s is neither gcc nor clang: its --version says '%.100s'", out->path,
+                 text);
+        return false;
+    }
     snprintf(out->version, sizeof out->version, "%.190s", text);
     struct stat st;
     if (stat(out->path, &st) == 0) {
@@ -188,6 +191,11 @@ bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir
         fail->slug = S_BUILD_FAILED;
         excerpt(said, dir, text, sizeof text);
         snprintf(fail->text, sizeof fail->text, "%.200s (code %d) on `%s`:\n%s", cc->path, end.code, u->entry, text);
+    } else if (!end.lost && access(so, R_OK) != 0) {
+        fail->slug = S_BUILD_FAILED;
+        excerpt(said, dir, text, sizeof text);
+        snprintf(fail->text, sizeof fail->text, "%.200s ended with code 0 and made nothing of `%s`:\n%s", cc->path,
+                 u->entry, text);
     } else {
         return true;
     }

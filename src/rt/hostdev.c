@@ -169,7 +169,9 @@ static Err host_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if ((unsigned)u->isa >= ISA_COUNT || !cpu_has(u->isa))
         return diag(cx, S_RT_ISA, NOWHERE, isa_text(cpu_best()), "this CPU cannot run a unit for %s",
                     (unsigned)u->isa < ISA_COUNT ? isa_text(u->isa) : "an unknown instruction set");
-    if (!h->cc.family) return diag(cx, S_RT_NO_COMPILER, NOWHERE, "gcc or clang", "no C compiler: %s", h->cc.why);
+    if (!h->cc.family)
+        return diag(cx, S_RT_NO_COMPILER, NOWHERE, "gcc or clang in PATH, or named by ROWFOLD_CC", "no C compiler: %s",
+                    h->cc.why);
     HostModule *m = rt_get(d->rt, sizeof *m);
     if (!m) return rt_oom(cx, "a module", sizeof *m);
     m->row_elements = i64_max(1, u->elements_per_row);

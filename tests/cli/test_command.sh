@@ -83,6 +83,10 @@ check 'unknown option, the near one is named' exits 2 'did you mean --shape' rf 
 check 'unknown letter' exits 2 'command.option' rf run x.row -z
 check 'option without its value' exits 2 'needs a value' rf run x.row --shape
 check 'value for an option that takes none' exits 2 'takes no value' rf run x.row --json=yes
+check 'start of several options' exits 2 'accepted: .*--set, --seed' rf run x.row --se 3
+check 'start of several options, with its value' exits 2 'accepted: .*--set, --seed' rf run x.row --se=3
+check 'start of one option' rf run "$kernels/softmax.row" --sha rows=2,n=4 --see=3
+check 'a type given twice' exits 2 "'T' is given two types" rf check "$kernels/softmax.row" --type T=f32 --type T=bf16
 check 'option given twice' exits 2 'given twice' rf run x.row --device host --device best
 check 'option of another subcommand' exits 2 'has no option' rf devices --shape n=1
 for bad in '--seed -1' '--seed x' '--seed 99999999999999999999' '--threads 0' '--budget-seconds 0' '--budget-seconds nan' '--effort hard'; do
@@ -303,6 +307,15 @@ check 'every kernel stands alone' stand_alone
 check 'emit as JSON' holds '"rowfold_kernel_softmax" in d["source"] and d["declarations"]' rf emit "$soft" --shape n=100 --json
 check 'a machine that is not here is planned for' exits 0 'plans judged' rf plan "$soft" --shape n=100 --device preset:h200
 check 'emit for Metal' exits 0 'threadgroup_position_in_grid' rf emit "$soft" --shape n=100 --device preset:m1max
+cat >names.row <<'R'
+kernel names for slot (rowfold_kernel_names: in f32[slot, n], OUT: out f32[slot, n], slots: f32 = 1, slots_: f32 = 2, f32x: out f32[slot, n],
+                       class: in f32[n], __linux__: f32 = 3, unix: f32 = 1) {
+    OUT = rowfold_kernel_names * slots + class + __linux__
+    f32x = slots_ * unix - class
+}
+R
+odd_names() { rf emit names.row --shape n=4 --isa portable --standalone -o odd.c --header odd.h && "$cc" -c odd.c -o odd.o && echo '#include "odd.h"' | "$cc" -x c -c - -o odd2.o; }
+check 'parameters called like what stands in the source' odd_names
 check 'C functions of what is not C' exits 5 'emit.nothing' rf emit "$soft" --shape n=100 --device preset:m1max --standalone
 check 'no f64 on Metal' exits 4 'plan.no_f64' rf emit "$soft" --shape n=100 --type f64 --device preset:m1max
 check 'emit into no folder' exits 6 'file.write' rf emit "$soft" --shape n=100 -o none/x.c
@@ -377,4 +390,7 @@ at_once() {
     [ $ra$rb = 00 ] && python3 -m json.tool one.json >/dev/null && python3 -m json.tool two.json >/dev/null
 }
 check 'two at once, with one cache' at_once
+check 'no folder for the cache' exits 0 'neither ROWFOLD_CACHE nor XDG_CACHE_HOME nor HOME' env -u HOME -u ROWFOLD_CACHE -u XDG_CACHE_HOME "$rowfold" run "$soft" --no-store --shape rows=2,n=4
+check 'a compiler that is none' exits 5 "/bin/true is neither gcc nor clang" env ROWFOLD_CC=/bin/true ROWFOLD_CACHE= "$rowfold" run "$soft" --shape rows=2,n=4
+check 'a row that no policy can count' exits 4 'more than 2\^53' rf plan "$soft" --shape rows=0,n=1000000000000000000
 done_testing

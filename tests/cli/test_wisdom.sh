@@ -78,6 +78,7 @@ check 'why as JSON' holds 'len(d["wisdom"]) == 1 and len(d["trials"]) >= 7' rf w
 check 'why what' exits 2 'command.words' rf wisdom why
 check 'an unknown verb' exits 2 'show, why, export, import, forget' rf wisdom invent
 check 'export to a file' rf wisdom export softmax -o w.txt
+check 'export as JSON is one document with that text' sh -c "'$rowfold' wisdom export --json | python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)[\"text\"] != open(\"w.txt\").read())'"
 check 'export to stdout is the same' sh -c "'$rowfold' wisdom export | cmp - w.txt"
 check 'import where it is known' exits 0 '0 taken, 1 known' rf wisdom import w.txt
 check 'import elsewhere' exits 0 '[01] taken, 0 known' rf wisdom import w.txt --store other.db

@@ -141,9 +141,9 @@ static rowfold_kernel *kernel(const char *text, const char *types, const char *s
     rowfold_status s = compile(text, types, shape, pin, strided, &k);
     if (s != ROWFOLD_OK) {
         const rowfold_error *e = rowfold_last_error(lab.cx);
-        static const char *const no_use[] = {"plan.stat_unused",     "plan.hold_unknown",  "plan.hold_single_phase",
-                                             "plan.stripe_exceeded", "plan.acc_with_stat", "plan.pack_too_wide",
-                                             "plan.text_exceeded"};
+        static const char *const no_use[] = {"plan.stat_unused",   "plan.hold_unknown",    "plan.hold_single_phase",
+                                             "plan.hold_gather",   "plan.stripe_exceeded", "plan.acc_with_stat",
+                                             "plan.pack_too_wide", "plan.text_exceeded"};
         for (int i = 0; i < COUNT(no_use) && may_refuse; i++)
             if (str_eq(e->slug, no_use[i]) ||
                 (str_eq(e->slug, "search.no_legal_plan") && strstr(e->message, no_use[i])))

@@ -135,9 +135,12 @@ static void test_parse(void **state) {
     expect(c, rowfold_program_new(c, s, "shift", "f32", "k=", &p), ROWFOLD_ARGUMENT, "call.constant");
     expect(c, rowfold_program_new(c, s, "shift", "f32", "k=1.5", &p), ROWFOLD_LANGUAGE, "lang.const_value");
     char many[400] = "";
-    for (int i = 0; i < 40; i++) strcat(many, "k=3,");
+    for (int i = 0; i < 40; i++) snprintf(many + 6 * i, 7, "k%02d=3,", i);
     expect(c, rowfold_program_new(c, s, "shift", "f32", many, &p), ROWFOLD_ARGUMENT, "call.argument");
-    for (int i = 0; i < 40; i++) memcpy(many + i * 4, "f32,", 4);
+    for (int i = 0; i < 40; i++) snprintf(many + 8 * i, 9, "A%02d=f32,", i);
+    expect(c, rowfold_program_new(c, s, "shift", "f32", "k=3,k=4", &p), ROWFOLD_ARGUMENT, "call.constant");
+    expect(c, rowfold_program_new(c, s, "shift", "T=f32,T=f32", "k=3", &p), ROWFOLD_ARGUMENT, "call.unknown_type");
+    expect(c, rowfold_program_new(c, s, "shift", "f32,bf16", "k=3", &p), ROWFOLD_ARGUMENT, "call.unknown_type");
     expect(c, rowfold_program_new(c, s, "shift", many, "k=3", &p), ROWFOLD_ARGUMENT, "call.argument");
     assert_null(p);
     rowfold_source_free(s);
@@ -328,6 +331,7 @@ static void test_launch_refused(void **state) {
     expect(c, rowfold_launch(k, ok, 1), ROWFOLD_LAUNCH, "launch.argument_count");
     expect(c, rowfold_launch(k, ok, 3), ROWFOLD_LAUNCH, "launch.argument_count");
     expect(c, rowfold_launch(k, NULL, 2), ROWFOLD_LAUNCH, "launch.argument_count");
+    assert_non_null(strstr(rowfold_last_error(c)->message, "NULL"));
 #define REFUSED(slug, ...)                                        \
     do {                                                          \
         memcpy(a, ok, sizeof a);                                  \
@@ -337,6 +341,8 @@ static void test_launch_refused(void **state) {
     REFUSED("launch.extent", a[0].extent[1] = N - 1);
     REFUSED("launch.extent", a[1].extent[0] = ROWS - 1);
     REFUSED("launch.extent", a[0].extent[0] = -1);
+    assert_non_null(strstr(rowfold_last_error(c)->message, "extent -1 along rows"));
+    assert_string_equal(rowfold_last_error(c)->accepted, "0 or more");
     REFUSED("launch.extent", a[0].extent[0] = a[1].extent[0] = INT64_MAX);
     REFUSED("launch.stride", a[0].stride[0] = -N, a[0].stride[1] = 1);
     REFUSED("launch.stride", a[0].stride[0] = 1, a[0].stride[1] = ROWS);

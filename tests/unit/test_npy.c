@@ -23,6 +23,20 @@ static size_t header(unsigned char *p, const char *dict) {
     return 10 + n;
 }
 
+/* A control character within a text: here the end of a C string, which must not be the end of the type. */
+static void test_embedded(void **state) {
+    (void)state;
+    static const char dict[] = "{'descr': '<f4@', 'fortran_order': False, 'shape': (3,), }";
+    for (int c = 0; c < ' '; c++) {
+        unsigned char p[1024];
+        NpyError e = {NPY_OK, ""};
+        Npy a;
+        const size_t n = header(p, dict);
+        *(unsigned char *)memchr(p, '@', n) = (unsigned char)c;
+        assert_int_equal(npy_header_read(p, n, &a, &e), NPY_HEADER);
+    }
+}
+
 static NpyFault reads(const char *dict, Npy *a) {
     unsigned char p[1024];
     NpyError e = {NPY_OK, ""};
@@ -252,8 +266,8 @@ static void test_load(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads),     cmocka_unit_test(test_refuses), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_mutations), cmocka_unit_test(test_load),
+        cmocka_unit_test(test_reads),      cmocka_unit_test(test_embedded),  cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_mutations), cmocka_unit_test(test_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -314,7 +314,7 @@ static void test_rejections(void **state) {
     done(&f);
     /* x is only read at an index that lanes share: no lane owns what it would keep */
     fix(&f, "picked", &caps, 257);
-    refused(&f, "W=32 fuse=off hold.x=register", "plan.hold_single_phase", "hold.x=register");
+    refused(&f, "W=32 fuse=off hold.x=register", "plan.hold_gather", "hold.x=register");
     done(&f);
     fix(&f, "softmax", &caps, 257);
     refused(&f, "W=32 cluster=2", "plan.not_on_this_machine", "cluster=2");

@@ -30,7 +30,9 @@ static void test_no_compiler(void **state) {
     check_no_compiler(path, "failed");
     script("other", "#!/bin/sh\necho tcc version 0.9\n", path);
     check_no_compiler(path, "neither gcc nor clang");
-    setenv("ROWFOLD_CC", "/no/such/cc", 1); /* named, so not replaced by another */
+    check_no_compiler("/bin/true",
+                      "neither gcc nor clang"); /* of the Free Software Foundation, as its --version says */
+    setenv("ROWFOLD_CC", "/no/such/cc", 1);     /* named, so not replaced by another */
     check_no_compiler(NULL, "/no/such/cc");
     unsetenv("ROWFOLD_CC");
     setenv("PATH", box, 1);
@@ -80,7 +82,8 @@ static void test_bad_source(void **state) {
     /* one that says it is done and is not */
     script("liar", "#!/bin/sh\n[ \"$1\" = --version ] && exec echo clang version 99\nexit 0\n", path);
     open_desk(&k, &o);
-    expect(&k.cx, mod_build(&k.cx, k.d, &u, &m), S_BUILD_IO);
+    expect(&k.cx, mod_build(&k.cx, k.d, &u, &m), S_BUILD_FAILED);
+    assert_non_null(strstr(k.cx.last->msg, "made nothing"));
     close_desk(&k);
     assert_int_equal(temp_folders(), 0);
     /* nowhere to work */
