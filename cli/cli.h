@@ -53,11 +53,11 @@ typedef struct Options {
     List words; /* what stands after the subcommand and is no option */
     const char *shape, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device, *isa,
         *strided, *fill, *out_dir, *output, *header, *receipt, *store;
-    List in, out;
+    List in, out, cases;
     int64_t threads, seed, limit, budget_candidates;
     double budget_seconds, budget_compile_seconds;
     int effort; /* -1: the subcommand's own */
-    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, resume, no_store;
+    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, audit_pruning, resume, no_store;
 } Options;
 
 typedef struct Cli {
@@ -223,6 +223,7 @@ Rc command_run(Cli *c);
 Rc command_plan(Cli *c);
 Rc command_emit(Cli *c);
 Rc command_tune(Cli *c);
+Rc command_audit(Cli *c); /* prune.c: of tune --audit-pruning */
 Rc command_trials(Cli *c);
 Rc command_wisdom(Cli *c);
 Rc command_devices(Cli *c);

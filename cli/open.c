@@ -103,6 +103,7 @@ Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
     if (rc) return rc;
     o.search = c->o.search;
     o.strategy = c->o.strategy;
+    o.audit_pruning = c->o.audit_pruning;
     o.joint = c->o.joint;
     o.max_compile_seconds = c->o.budget_compile_seconds;
     o.policy = c->o.policy;

@@ -136,6 +136,7 @@ static Rc print_json(Cli *c, const rowfold_stats *s, const Json *candidates, con
 }
 
 Rc command_tune(Cli *c) {
+    if (c->o.audit_pruning) return command_audit(c);
     Rc rc = cli_program(c);
     if (!rc) rc = cli_compile(c, c->o.effort < 0 ? ROWFOLD_MEASURE : c->o.effort, c->o.shape, c->o.strided);
     if (rc) return rc;

@@ -20,7 +20,7 @@ _rowfold() {
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
-    --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
+    --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --case | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
     esac
     if [ -n "$words" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
@@ -31,7 +31,7 @@ _rowfold() {
         run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
         plan) options="--shape --type --const --pin --plan --search --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
         emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
-        tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --regime --policy --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --audit-pruning --case --regime --policy --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
         trials) options="--store --limit --quiet --json --help" ;;
         wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;

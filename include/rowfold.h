@@ -219,6 +219,8 @@ typedef struct rowfold_compile_options {
     int builders; /* threads that compile candidates ahead of the timing. 0: on hosts one a core, in batches between
                      which all is quiet; elsewhere one less, while the device measures. 1: none on hosts. Where the
                      context has an allocator of its own, none in this process. */
+    int audit_pruning;     /* 1, with effort EXHAUSTIVE: a staged search of max_candidates is done beside it, and
+                              ROWFOLD_PRUNING tells what     it would have lost; nothing is remembered */
     rowfold_regime regime; /* of the memory that candidates, and the winner at last, are timed on */
 } rowfold_compile_options;
 ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
@@ -238,7 +240,10 @@ typedef enum rowfold_query {
     ROWFOLD_RECEIPT = 4,    /* JSON: everything the choice rests on, with hashes */
     ROWFOLD_CANDIDATES = 5, /* JSON array: every candidate with plan, score by term, time or refusal */
     ROWFOLD_VERDICT = 6,    /* JSON: the check against the FP64 definition */
-    ROWFOLD_HEADER = 7      /* C declarations for the stand-alone source */
+    ROWFOLD_HEADER = 7,     /* C declarations for the stand-alone source */
+    ROWFOLD_PRUNING = 8     /* JSON, with audit_pruning: both searches; the place of the true winner in the ranking, the
+                               stage that lost it ("none": it won there too) and the regret: time of the staged
+                               search's plan over that of the exhaustive one's, less 1, in turns */
 } rowfold_query;
 /* A kernel's text; "" where it does not apply. NULL only for an unknown query. */
 ROWFOLD_API const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q);

@@ -51,7 +51,7 @@ struct rowfold_kernel {
     const Prog *prog; /* as written, in the kernel's own arena */
     int threads;
     Made made;
-    const char *text[ROWFOLD_HEADER + 1];
+    const char *text[ROWFOLD_PRUNING + 1];
 };
 
 struct rowfold_bound {

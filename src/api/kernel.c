@@ -97,6 +97,7 @@ static void texts(Cx *cx, rowfold_kernel *k) {
     k->text[ROWFOLD_KERN] = kern.s;
     k->text[ROWFOLD_DEMAND] = demand.s;
     k->text[ROWFOLD_RECEIPT] = m->receipt ? m->receipt : "";
+    k->text[ROWFOLD_PRUNING] = m->pruning ? m->pruning : "";
     k->text[ROWFOLD_CANDIDATES] = trials_json(cx, m);
     k->text[ROWFOLD_VERDICT] = m->measured ? verdict_json(cx, k->prog, &m->verdict) : "";
     k->text[ROWFOLD_HEADER] = m->unit.text ? header_text(cx, k->prog, &m->unit) : "";
@@ -138,11 +139,16 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
         return diag(cx, S_ARG, NOWHERE, "0 resident, 1 cold", "regime is %d", (int)o->regime);
     if (o->resume && (!o->store || !*o->store))
         return diag(cx, S_ARG, NOWHERE, "a store", "there is nothing to resume from");
+    if (o->audit_pruning && (o->effort != ROWFOLD_EXHAUSTIVE || o->strategy || o->joint))
+        return diag(cx, S_ARG, NOWHERE, "effort exhaustive, no strategy",
+                    "an audit of the staging compares with all plans");
+    q.audit = o->audit_pruning != 0;
     if (o->progress) q.progress = tell, q.user = teller;
     const char **kept[] = {&q.pin, &q.open, &q.policy, &q.store, &q.strategy, &q.joint};
     const char *given[] = {o->pin, o->search, o->policy, o->store, o->strategy, o->joint};
     for (int i = 0; i < COUNT(kept); i++)
         if (given[i] && *given[i]) *kept[i] = arena_printf(cx->a, "%s", given[i]);
+    if (q.audit) q.store = NULL; /* what is remembered would be the staged search's incumbent */
     Err err = read_shape(cx, prog, o->shape, &q.shape);
     if (!err) err = read_strided(cx, prog, o->strided, &q.strided);
     if (!err) err = drive_compile(cx, &q, &k->made);

@@ -68,6 +68,14 @@ static Err open_store(Cx *cx, const Request *q, Made *m) {
     return OK;
 }
 
+/* The search that effort measure would do within its budget, for an audit of what it leaves out. */
+static Err search_staged(Cx *cx, Made *m) {
+    m->staged = m->search;
+    m->staged.effort = EFFORT_MEASURE, m->staged.strategy = NULL;
+    m->search.max_candidates = 0; /* nor is the other one to be refused for it */
+    return search_run(cx, &m->staged);
+}
+
 Err drive_compile(Cx *cx, const Request *q, Made *m) {
     Err err = problem_make(cx, q->prog, &q->shape, q->caps, q->strided, &m->pb);
     if (err) return err;
@@ -103,7 +111,9 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     if (!err) err = open_store(cx, q, m);
     int64_t rows;
     if (!err && effort_runs(q->effort)) err = bed_rows(cx, &m->pb, &rows);
+    if (!err && q->audit) err = search_staged(cx, m); /* first: a cache would hand it what the other one compiled */
     if (!err) err = search_run(cx, s);
+    if (!err && q->audit) err = prune_audit(cx, m);
     if (err) return err;
     const Trial *best = &s->trial[s->best];
     err = attempt_lower(cx, &m->pb, &best->plan, &m->kern);
@@ -124,6 +134,7 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
 
 void made_free(Made *m) {
     search_free(&m->search);
+    search_free(&m->staged);
     store_close(m->store);
     m->store = NULL;
     if (m->mod) mod_free(m->mod);

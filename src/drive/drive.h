@@ -15,7 +15,8 @@ typedef struct Request {
     int64_t max_candidates;
     double max_seconds, max_compile_seconds;
     int threads, builders;
-    bool cold; /* time candidates on memory that no cache has */
+    bool audit; /* of the staging: effort exhaustive, and a staged search beside it */
+    bool cold;  /* time candidates on memory that no cache has */
     uint64_t seed;
     uint32_t strided;
     bool alias, summed_budget;
@@ -32,7 +33,9 @@ typedef struct Request {
 typedef struct Made {
     Problem pb;
     Search search;
-    Store *store; /* while it is made */
+    Search staged;       /* with Request.audit */
+    const char *pruning; /* JSON: what that found; NULL */
+    Store *store;        /* while it is made */
     Bed bed;
     Kern *kern;
     Demand demand;
@@ -50,6 +53,7 @@ typedef struct Made {
 } Made;
 Err drive_compile(Cx *cx, const Request *q, Made *m);
 void made_free(Made *m);
+Err prune_audit(Cx *cx, Made *m); /* both searches are done: m->pruning */
 
 const char *receipt_make(Cx *cx, const Request *q, const Made *m); /* canonical JSON: sorted keys, compact, 17 digits */
 const char *trials_json(Cx *cx, const Made *m);                    /* every candidate and its fate */

@@ -10,7 +10,9 @@ enum { AHEAD_MOST = 16 }; /* units that wait, are built or lie ready */
 /* How many units should be handed over together, by `threads` (0: as many as suit the device) that build them; 1: there
  * is nothing to be won (one thread, or an allocator that is not known to bear several). On a host a compiler takes the
  * very cores that a kernel is timed on, so there a batch is handed over when none is left, and nothing is timed until
- * all of it is built (ahead_wait). Elsewhere the threads build on while the device measures. */
+ * all of it is built (ahead_wait). Elsewhere the threads build on while the device measures.
+ * (On two cores, softmax 1024x4096 with 24 candidates, in pairs beside other people's work: 0.81, 0.84 and 1.19 of the
+ * time that one after the other takes.) */
 int ahead_batch(Device *dev, int threads);
 /* NULL: a batch of 1, or no memory for it; then every unit is built when it is needed. */
 Ahead *ahead_new(Device *dev, int threads);

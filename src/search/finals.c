@@ -179,8 +179,22 @@ void search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent
     settle(c, has);
     for (int i = 0; i < c->n; i++) {
         timed[i] = c->who[i];
+        timed[i]->finalist = true;
         c->made[i].times = c->was[i]->times;
         c->made[i].verdict.worst = c->was[i]->worst;
         search_record(cx, s, c->was[i], STAGE_FINAL, &c->made[i]);
     }
+}
+
+Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *least) {
+    Contest *c = NEW(cx->a, Contest);
+    *c = (Contest){.s = s, .n = 2, .base = 1, .who = {a, b}};
+    Err err = search_here(cx, s);
+    for (int i = 0; i < c->n && !err; i++) err = build(cx, c, i);
+    if (!err) err = rounds(cx, c);
+    if (err) return err;
+    double unused;
+    *ratio = exp(mean_ratio(c, 0, &unused));
+    *least = detectable(c);
+    return OK;
 }

@@ -73,6 +73,7 @@ Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) {
         s->nfailed += t->fate == FATE_FAILED;
     }
     qsort(list, (size_t)*nranked, sizeof *list, by_score);
+    for (int64_t i = 0; i < *nranked; i++) list[i]->place = i + 1;
     *ranked = list;
     if (*nranked) return OK;
     const Trial *t = n ? &s->trial[0] : NULL;

@@ -32,7 +32,7 @@ static OracleOptions widest(const Search *s, Trial *const *list, int64_t n, int 
 
 /* ---- where candidates are tried ---- */
 
-static Err here(Cx *cx, Search *s) {
+Err search_here(Cx *cx, Search *s) {
     if (!s->bed->dev) {
         Cx keep = {.a = cx->a};
         Err err = bed_make(&keep, s->dev, s->pb, s->seed, s->bed);
@@ -52,7 +52,7 @@ static Err attempt(Cx *cx, Cx *own, Search *s, const Plan *plan, const Unit *u, 
         worker_free(s->worker);
         s->worker = NULL;
         *own = (Cx){.a = own->a};
-        err = here(cx, s);
+        err = search_here(cx, s);
         if (err) return diag(own, cx->last->slug, NOWHERE, NULL, "%s", cx->last->msg);
     }
     return attempt_run(own, s->bed, s->ahead, u, q, &s->mod, a);
@@ -225,7 +225,7 @@ Err search_run(Cx *cx, Search *s) {
     err = picks_new(cx, s, list, n, incumbent, &picks);
     if (err) return err;
     start_worker(cx, s);
-    if (!s->worker) err = here(cx, s);
+    if (!s->worker) err = search_here(cx, s);
     if (err) return err;
     Trial **timed = NEWN(cx->a, Trial *, n + 1);
     const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, t0, timed);

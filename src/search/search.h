@@ -24,6 +24,8 @@ typedef struct Trial {
     Score score;
     Times times;              /* of timed ones */
     double worst;             /* largest error as a share of its bound */
+    int64_t place;            /* in the ranking of the legal ones, from 1; 0: not ranked */
+    bool finalist;            /* compared in turns */
     bool from_cache, resumed; /* resumed: not run now, but taken from the store */
     int64_t compile_ns;
 } Trial;
@@ -124,6 +126,10 @@ Trial *picks_next(Cx *cx, Picks *p, bool settled);
 /* ---- finals.c ---- */
 int64_t finals_throttled(const Finals *f); /* between before and after; -1: not known */
 void search_keep(Search *s, Trial *t);     /* s->mod is t's: among those of the fastest, or freed */
+/* Two plans in turns, whatever became of them: time of a over that of b, and the least difference that shows. */
+Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *detectable);
+/* Makes ready to try candidates in this process. */
+Err search_here(Cx *cx, Search *s);
 /* The fastest few and the incumbent in turns; timed[0] is the winner afterwards. */
 void search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent);
 

@@ -2,6 +2,7 @@
  * the finals make of noise. */
 #include "searchdesk.h"
 
+#include "../../src/drive/drive.h"
 #include "../../src/rt/local.h"
 
 #include <math.h>
@@ -355,6 +356,63 @@ static void samples_without_time(void **state) {
     close_desk(&d);
 }
 
+/* ---- audit of the staging ---- */
+
+static int fast_W; /* the one that is planted */
+static double one_is_fast(const char *text, int call) {
+    (void)call;
+    return of_text(text, " W=") == fast_W ? 5e5 : 1e6;
+}
+
+static void an_audit_of_the_staging(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    plant(&d, one_is_fast);
+    static const int W[] = {16, 32, 64};
+    int64_t lost = 0, kept = 0;
+    for (int i = 0; i < COUNT(W); i++) {
+        fast_W = W[i];
+        Made m = {.measured = false};
+        const Request q = {.prog = d.pb.source,
+                           .shape = d.pb.shape,
+                           .dev = d.dev,
+                           .caps = dev_caps(d.dev),
+                           .identity = "planted",
+                           .effort = EFFORT_EXHAUSTIVE,
+                           .pin = pins(&d),
+                           .open = "W=16/32/64",
+                           .threads = 1,
+                           .seed = 1,
+                           .audit = true,
+                           .max_candidates = 1, /* of the staged search: the policy's first choice alone */
+                           .worker = ""};
+        d.cx.first = d.cx.last = NULL;
+        /* the planted device cannot time a copy; the searches are over by then */
+        assert_int_equal(drive_compile(&d.cx, &q, &m), slug_err(S_RT_NOT_OFFERED));
+        const Trial *winner = &m.search.trial[m.search.best];
+        assert_int_equal(winner->plan.W, fast_W);
+        assert_int_equal(m.search.ntimed, 3);
+        assert_int_equal(m.staged.ntimed, 1);
+        assert_non_null(m.pruning);
+        const char *regret = strstr(m.pruning, "\"regret\":");
+        assert_non_null(regret);
+        if (winner->place == 1) {
+            kept++;
+            assert_non_null(strstr(m.pruning, "\"pruned_by\":\"none\""));
+            assert_true(strtod(regret + 9, NULL) == 0);
+        } else {
+            lost++;
+            assert_non_null(strstr(m.pruning, "\"pruned_by\":\"ranking\""));
+            assert_true(fabs(strtod(regret + 9, NULL) - 1) < 1e-6); /* twice the time */
+            assert_non_null(strstr(m.pruning, winner->place == 2 ? "\"place\":2" : "\"place\":3"));
+        }
+        made_free(&m);
+    }
+    assert_true(kept == 1 && lost == 2);
+    close_desk(&d);
+}
+
 /* ---- cold ---- */
 
 static const Slot *last_set;
@@ -420,6 +478,7 @@ int main(void) {
                                        T(units_on_their_way),
                                        T(a_tie_is_a_result),
                                        T(samples_without_time),
+                                       T(an_audit_of_the_staging),
                                        T(cold_memory_is_not_met_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
