@@ -351,8 +351,8 @@ static void join_all(Emit *e, int i) {
         if (pure) {
             gpu_block(e, j);
             e->done[j] = true;
-        } else if (n < most) {
-            join[n++] = j;
+        } else { /* in this exchange or in a later one */
+            if (n < most) join[n++] = j;
             late[j] = true;
             if (in->k == K_JOIN2) late[j + 1] = true;
         }
