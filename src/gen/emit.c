@@ -105,7 +105,15 @@ static void emit_sweep(Emit *e, const Node *n) {
     e->domain = n->domain;
     e->node_end = n->i1;
     if (n->note) line(e, "/* %s */", n->note);
-    if (looped) {
+    if (looped && e->in_turn && F == 1 && round > 1) { /* a loop that compilers for CPUs turn into vectors */
+        Step s = {"(c + k)", -1, -1, -1};
+        line(e, "for (i64 c = 0; c < %lld; c += %lld) for (i32 k = 0; k < %lld; k++) {", (long long)looped,
+             (long long)round, (long long)round);
+        e->depth++;
+        one_step(e, n, &s);
+        e->depth--;
+        line(e, "}");
+    } else if (looped) {
         if (p->U > round) line(e, "UNROLL(%lld)", (long long)(p->U / round));
         line(e, "for (i64 c = 0; c < %lld; c += %lld) {", (long long)(looped * F), (long long)(round * F));
         e->depth++;

@@ -8,7 +8,7 @@
 typedef struct Step {
     const char *chunk; /* text: number of its first chunk */
     int64_t number;    /* the same where it is known, else -1 */
-    int64_t mod;       /* the first chunk's number modulo the accumulators */
+    int64_t mod;       /* the first chunk's number modulo the accumulators; -1: it is k */
     int64_t left;      /* elements from its first to the domain's end where the step is the last, partial one; -1: every
                           chunk is full */
 } Step;
@@ -49,6 +49,7 @@ struct Emit {
     bool *done;                                    /* instructions emitted before their turn */
     bool *early;                                   /* loads whose words were loaded before their sweep */
     int slots;                                     /* values in the largest exchange between warps */
+    bool in_turn;                                  /* accumulators are arrays, and a round of them a loop over k */
     bool side_by_side;                             /* neighbouring threads are neighbouring rows */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
     uint8_t align_dims[MAX_PARAMS];

@@ -374,6 +374,10 @@ static void join_all(Emit *e, int i) {
 
 /* ---- blocks ---- */
 
+static const char *cell(Emit *e, int c, int acc) {
+    return emit_text(e, e->in_turn && e->k->cell[c].acc > 1 ? "c%d[%d]" : "c%d_%d", c, acc);
+}
+
 void gpu_block(Emit *e, int i) {
     const Ins *in = gpu_at(e, i);
     if (e->done[i]) return;
@@ -399,10 +403,10 @@ void gpu_block(Emit *e, int i) {
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
-            line(e, "c%d_%d = %s;", in->imm, q, literal(e, in->ty, in->c));
+            line(e, "%s = %s;", cell(e, in->imm, q), literal(e, in->ty, in->c));
         return;
-    case K_CELL: gpu_declare(e, i, 0, 0, emit_text(e, "c%d_%d", in->imm, in->acc)); return;
-    case K_SETCELL: line(e, "c%d_0 = %s;", in->imm, gpu_val(e, in->a[0], 0, 0)); return;
+    case K_CELL: gpu_declare(e, i, 0, 0, cell(e, in->imm, in->acc)); return;
+    case K_SETCELL: line(e, "%s = %s;", cell(e, in->imm, 0), gpu_val(e, in->a[0], 0, 0)); return;
     case K_JOIN:
     case K_JOIN2: join_all(e, i); return;
     case K_ROWGET: gpu_declare(e, i, 0, 0, emit_text(e, "a%d[%s]", in->imm, gpu_val(e, in->a[0], 0, 0))); return;
@@ -440,10 +444,13 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
         gpu_store_one(e, in, gpu_both(e, if_active, gpu_alive(e)), gpu_val(e, in->a[0], f, v),
                       gpu_val(e, in->a[2], f, v));
         return;
-    case K_FOLD:
-        fold(e, emit_text(e, "c%d_%d", in->imm, (int)((s->mod + f) % p->acc % e->k->cell[in->imm].acc)), in->op, in->ty,
-             gpu_val(e, in->a[0], f, v), if_active);
+    case K_FOLD: {
+        const int acc = e->k->cell[in->imm].acc;
+        const char *into = s->mod < 0 && acc > 1 ? emit_text(e, "c%d[k]", in->imm)
+                                                 : cell(e, in->imm, (int)((s->mod + f) % p->acc % acc));
+        fold(e, into, in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active);
         return;
+    }
     case K_FOLD2: {
         const char *c = emit_text(e, "c%d_0", in->imm), *ci = emit_text(e, "c%d_0", in->imm + 1);
         const char *x = gpu_val(e, in->a[0], f, v), *xi = gpu_val(e, in->a[1], f, v);
@@ -538,7 +545,10 @@ void gpu_locals(Emit *e) {
         if (k->array[i].n > UNROLL_MOST) e->private_bytes += k->array[i].n * ty_bytes(k->array[i].ty) + 16;
     }
     for (int i = 0; i < k->ncells; i++)
-        for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", gpu_type(k->cell[i].ty), i, q);
+        if (e->in_turn && k->cell[i].acc > 1)
+            line(e, "%s c%d[%d];", gpu_type(k->cell[i].ty), i, k->cell[i].acc);
+        else
+            for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", gpu_type(k->cell[i].ty), i, q);
 }
 
 /* Before anything else of a unit. */

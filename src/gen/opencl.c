@@ -35,6 +35,7 @@ static void opencl_head(Emit *e) {
     const Kern *k = e->k;
     int threads = k->plan.W * k->plan.P, L = k->subgroup;
     gpu_begin(e, &words);
+    e->in_turn = e->pb->caps.lanes_in_turn;
     line(e, "struct slots { i64 s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
     line(e, "__kernel GROUP(%d)", threads);
     Buf memory = buf_new(e->cx->a);

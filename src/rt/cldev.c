@@ -127,8 +127,10 @@ static int subgroup_of(const ClDevice *c, const char *extensions) {
 static void judge(ClDevice *c, bool has_f64) {
     int64_t fp = fact(c, DEVICE_SINGLE_FP), need = FP_DENORM | FP_INF_NAN | FP_NEAREST;
     bool exact = (fp & FP_EXACT_DIVIDE) != 0;
-    snprintf(c->options, sizeof c->options, "-cl-std=CL1.2 -w %s",
-             exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "-DROWFOLD_DIV_F64");
+    const char *more = getenv("ROWFOLD_OPENCL_OPTIONS"); /* such as -cl-opt-disable */
+    snprintf(c->options, sizeof c->options, "-cl-std=CL1.2 -w %s%s%s",
+             exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "-DROWFOLD_DIV_F64", more && *more ? " " : "",
+             more ? more : "");
     if ((fp & need) != need)
         snprintf(c->lacks, sizeof c->lacks, "it has no %s in f32",
                  !(fp & FP_DENORM)    ? "subnormal numbers"

@@ -13,7 +13,7 @@ static int batch(const ClDevice *c, ClStart *start, void *user, int calls, uint6
     uint64_t from = 0, to = 0;
     int err = 0;
     for (int i = 0; i < calls && !err; i++) err = start(user, i, i == 0 ? &first : i == calls - 1 ? &last : NULL);
-    const ClEvent end = last ? last : first;
+    ClEvent end = last ? last : first;
     int waited = c->cl.finish(c->timed);
     if (!err) err = waited;
     if (!err) err = c->cl.event_time(first, COMMAND_START, sizeof from, &from, NULL);
@@ -77,7 +77,7 @@ typedef struct Job {
 static int move_start(void *user, int i, ClEvent *event) {
     const Job *j = user;
     const Loader *cl = &j->c->cl;
-    const ClMem from = j->from[i % j->sets], to = j->to[i % j->sets];
+    ClMem from = j->from[i % j->sets], to = j->to[i % j->sets];
     if (!j->k) return cl->buffer_copy(j->c->timed, from, to, 0, 0, j->bytes, 0, NULL, event);
     int err = cl->kernel_arg(j->k, 0, sizeof from, &from);
     if (!err) err = cl->kernel_arg(j->k, 1, sizeof to, &to);
