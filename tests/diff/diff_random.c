@@ -10,14 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 24, SHRINK_TRIES = 120, MAX_BAD = 3 };
+enum { BATCH = 24, SHRINK_TRIES = 120, MAX_BAD = 3, SHARES = 6 };
 
 typedef struct Desk {
     Compiler cc;
     Isa isa[ISA_COUNT];
     int nisas;
     int64_t pairs, bad, legal_first, held;
+    int64_t worst[FILL_COUNT]
+                 [SHARES + 1]; /* pairs by their inputs and their largest error; the last: no error at all */
 } Desk;
+
+static const double shares[] = {0.001, 0.01, 0.1, 0.25, 0.5, 1};
+_Static_assert(COUNT(shares) == SHARES, "a column each");
+
+/* How tight the bounds are: each pair's largest error as a share of its bound. */
+static void show_worst(const Desk *d) {
+    printf("# pairs by their largest error as a share of its bound\n#   %-8s %8s", "inputs", "none");
+    for (int i = 0; i < SHARES; i++) printf("  <=%6.3f", shares[i]);
+    printf("\n");
+    for (int f = 0; f < FILL_COUNT; f++) {
+        printf("#   %-8s %8lld", fill_text((Fill)f), (long long)d->worst[f][SHARES]);
+        for (int i = 0; i < SHARES; i++) printf("  %8lld", (long long)d->worst[f][i]);
+        printf("\n");
+    }
+}
+
+static void count_worst(Desk *d, const Match *p) {
+    int i = 0;
+    while (i < SHARES - 1 && p->worst > shares[i]) i++;
+    d->worst[p->fill][p->worst > 0 ? i : SHARES]++;
+}
 
 /* The caps a seed is for: hosts only where the CPU is to run it too. */
 static Caps caps_of(const Desk *d, uint64_t seed) {
@@ -118,6 +141,7 @@ static void run_batch(Desk *d, const char *self, uint64_t seed, int n) {
         if (!built && p->ok) run_alone(d, p, less); /* whose fault is it? */
         if (!p->ok && d->bad < MAX_BAD) report(d, self, p);
         d->pairs++;
+        if (p->ok) count_worst(d, p);
     }
     batch_free(&b);
     for (int i = 0; i < n; i++) match_free(&match[i]);
@@ -147,6 +171,7 @@ int main(int argc, char **argv) {
         run_batch(&d, argv[0], seed + (unsigned long long)at, (int)i64_min(BATCH, pairs - at));
     printf("# %lld pairs with %s, %lld plans legal at the first draw, %lld keep values\n", (long long)d.pairs,
            d.cc.version, (long long)d.legal_first, (long long)d.held);
+    show_worst(&d);
     printf("%s 1 - %lld random program-plan pairs from seed %llu: definition, interpreter and CPU agree\n1..1\n",
            d.bad ? "not ok" : "ok", (long long)d.pairs, seed);
     return d.bad != 0;

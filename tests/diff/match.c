@@ -135,6 +135,7 @@ static bool within_bounds(Match *p, const Args *in, const Args *out) {
     const OracleOptions o = bed_bounds(&p->pb, &p->plan);
     Verdict v;
     if (oracle_check(&cx, p->prog, &p->shape, in, out, &o, &v) == OK) {
+        p->worst = v.worst;
         arena_free(cx.a);
         return true;
     }

@@ -23,6 +23,7 @@ typedef struct Match {
     int64_t rows;
     size_t bytes[MAX_PARAMS]; /* of a tensor's memory */
     Args interp, cpu;         /* inputs and outputs of a run each: the same inputs */
+    double worst;             /* largest error of the interpreter's outputs, as a share of its bound */
     bool ok;
     const char *why; /* the first thing wrong */
 } Match;
