@@ -2,6 +2,8 @@
  * counted, and what goes wrong is set through the environment. FAKE_CUDA is a list of words:
  *     nodevice       the driver sees none          init           it does not start
  *     local=BYTES    of every function             launch, sync, memory, module      the call of that kind fails
+ *     copy           a launch copies the first parameter's rows to the second        corrupt=THREADS   one of so many
+ *                    threads loses the context: it and every call after it in this process fail
  * fake_last tells the last launch: blocks, threads, on-chip bytes, and whether the function was built for loose memory.
  */
 #include <stdint.h>
@@ -23,8 +25,10 @@ static const char *word(const char *w) {
     return at ? at + strlen(w) : NULL;
 }
 
+static int lost; /* the context */
+
 static int fails(const char *w, int code) {
-    return word(w) ? code : 0;
+    return word(w) || lost ? code : 0;
 }
 
 static int init(unsigned flags) {
@@ -112,7 +116,7 @@ static int occupancy(int *n, void *f, int threads, size_t shared) {
     return *n = 2048 / threads, 0;
 }
 static int alloc(uint64_t *p, size_t n) {
-    void *q = word("memory") ? NULL : malloc(n);
+    void *q = word("memory") || lost ? NULL : malloc(n);
     *p = (uint64_t)(uintptr_t)q;
     return q ? 0 : OUT_OF_MEMORY;
 }
@@ -120,10 +124,10 @@ static int unalloc(uint64_t p) {
     return free((void *)(uintptr_t)p), 0;
 }
 static int in(uint64_t to, const void *from, size_t n) {
-    return memcpy((void *)(uintptr_t)to, from, n), 0;
+    return memcpy((void *)(uintptr_t)to, from, n), lost ? FAILED : 0;
 }
 static int out(void *to, uint64_t from, size_t n) {
-    return memcpy(to, (void *)(uintptr_t)from, n), 0;
+    return memcpy(to, (void *)(uintptr_t)from, n), lost ? FAILED : 0;
 }
 static int across(uint64_t to, uint64_t from, size_t n, void *s) {
     (void)s;
@@ -138,6 +142,15 @@ static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsi
     fake_last.blocks = x, fake_last.threads = tx, fake_last.shared = shared, fake_last.launches++;
     memcpy(&fake_last.first, args[1], 8);
     memcpy(&fake_last.rows, args[2], 8);
+    const char *corrupt = word("corrupt=");
+    if (corrupt && strtol(corrupt, NULL, 10) == (long)tx) lost = 1;
+    if (word("copy") && !lost) { /* of two tensors with one row axis: pointers, rows, row strides */
+        const union {
+            void *p;
+            int64_t i;
+        } *slot = args[0];
+        memcpy(slot[1].p, slot[0].p, (size_t)(slot[2].i * slot[3].i) * sizeof(float));
+    }
     return fails("launch", FAILED);
 }
 static int make(void **x, unsigned flags) {

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# How a search is steered and watched from the command line: strategies, combinations, regimes, budgets, events, audits.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+rowfold=${ROWFOLD:-$build/cli/rowfold}
+export XDG_DATA_HOME=$scratch/data HOME=$scratch/home ROWFOLD_CACHE=${ROWFOLD_CACHE:-$scratch/cache} ROWFOLD_WORKER=
+mkdir -p "$HOME"
+cd "$scratch"
+soft=$root/kernels/softmax.row
+few=W=16:64,acc=1,flight=1,prefetch=0,store=plain,stat=two-pass,div=exact
+tune=("$rowfold" tune "$soft" softmax --shape rows=8,n=100 --no-store --receipt r.json --pin V=1 --search "$few")
+
+# holds EXPRESSION COMMAND...: Python's EXPRESSION is true of d (the JSON on stdout), e (events on stderr) and rc
+holds() {
+    local expression=$1 rc=0
+    shift
+    "$@" >out.json 2>err.text </dev/null || rc=$?
+    RC=$rc python3 -c 'import json, os, sys
+d, rc = json.load(open("out.json")), int(os.environ["RC"])
+e = [json.loads(l) for l in open("err.text") if l.startswith("{")]
+sys.exit(0 if eval(sys.argv[1]) else "false: %s (exit %d) of %s %s" % (sys.argv[1], rc, json.dumps(d)[:1500], e[:1]))' "$expression"
+}
+
+check 'an event a candidate' holds 'rc == 0 and len(e) == d["timed"] + d["failed"] and [x["tried"] for x in e] == list(range(1, len(e) + 1)) and all(x["event"] == "candidate" and x["total"] >= x["tried"] and x["left_s"] >= 0 and x["refused"] == d["refused"] for x in e) and e[-1]["left_s"] == 0 and e[-1]["best_plan"].startswith("W=")' "${tune[@]}" --json
+check 'events tell reasons' holds 'sum(int(x.split("=")[1]) for x in e[-1]["reasons"].split(",")) == d["refused"] + d["failed"] and d["refused"] > 0' "${tune[@]}" --json --search stat=two-pass/online
+check 'quiet has no events' holds 'not e' "${tune[@]}" --json --quiet
+check 'finals as JSON' holds 'd["finals"]["finalists"] == 4 and d["finals"]["rounds"] >= 6 and d["finals"]["detectable"] >= 0.01 and (d["finals"]["tie"] == (d["finals"]["gain"] < d["finals"]["detectable"]))' "${tune[@]}" --json
+check 'finals in words' exits 0 'the least gain that shows is [0-9.]+%' "${tune[@]}"
+check 'the clock, where it is known' exits 0 'clock +(unknown|[0-9]+ MHz)' "${tune[@]}"
+check 'random' holds 'd["timed"] == 3' "${tune[@]}" --json --strategy random --budget-candidates 3
+check 'beam' holds 'd["timed"] == 5' "${tune[@]}" --json --strategy beam --budget-candidates 5
+check 'exhaustive by its name' holds 'd["timed"] + d["failed"] + d["refused"] == d["candidates"] > 8' "${tune[@]}" --json --strategy exhaustive
+check 'exhaustive past its budget names the size' exits 4 'points=[0-9]+ limit=3' "${tune[@]}" --strategy exhaustive --budget-candidates 3
+check 'no such strategy' exits 2 'search.strategy' "${tune[@]}" --strategy clever
+check 'a strategy that does not go with the effort' exits 2 'search.strategy' "${tune[@]}" --strategy beam --effort exhaustive
+check 'combinations' holds 'd["timed"] == 8' "$rowfold" tune "$soft" softmax --shape rows=8,n=100 --no-store --receipt r.json --pin V=1 --tune-holds reload,register --tune-W=32,64 --json
+check 'combinations in the receipt' python3 -c 'import json; assert json.load(open("r.json"))["search"]["joint"] == "hold.*=reload/register,W=32/64"'
+check 'combinations of what does not exist' exits 2 'plan.unknown_dimension|plan\.' "${tune[@]}" --tune-shape 1,2
+check 'more combinations than allowed' exits 4 'combinations=' "${tune[@]}" --tune-W 16,32,64 --budget-candidates 2
+check 'a budget for compilers' holds 'd["candidates_compile_s"] > 0 and d["timed"] < d["candidates"] - d["refused"]' env ROWFOLD_CACHE= "${tune[@]}" --json --budget-compile-seconds 0.001
+check 'cold memory' holds 'd["rotated_bytes"] > 1e8 and d["time_s"] > 0' "$rowfold" tune "$soft" softmax --shape rows=1024,n=4096 --no-store --receipt r.json --pin V=1 --budget-candidates 2 --regime cold --json
+check 'cold in the receipt' python3 -c 'import json; assert json.load(open("r.json"))["regime"]["name"] == "cold"'
+check 'no such regime' exits 2 'option.value|lukewarm' "${tune[@]}" --regime lukewarm
+
+# ---- what is remembered of cold memory is not taken for resident ----
+regimes() {
+    local plan=(softmax --shape rows=8,n=100 --store s.db --receipt r.json --pin V=1)
+    "$rowfold" tune "$soft" "${plan[@]}" --search "$few" --budget-candidates 2 --regime cold --quiet >/dev/null || return 1
+    "$rowfold" trials --store s.db --limit 0 --json >t.json || return 1
+    python3 -c 'import json; t = json.load(open("t.json")); t = t["trials"] if isinstance(t, dict) else t; assert t and all(x["promises"] == "noalias,cold" for x in t), t[:1]' || return 1
+    "$rowfold" wisdom export --store s.db >w || return 1
+    "$rowfold" wisdom import w --store other.db | grep -q . && [ "$("$rowfold" wisdom export --store other.db | wc -l)" = "$(wc -l <w)" ]
+}
+check 'cold trials are kept apart' regimes
+
+# ---- audits ----
+small=(--pin V=1,acc=1,flight=1,prefetch=0,store=plain,stat=two-pass,div=exact --search W=16:64 --budget-candidates 2)
+check 'an audit of the staging' holds 'len(d["cases"]) == 2 and all(c["audit"]["exhaustive"]["timed"] == c["audit"]["legal"] and c["audit"]["staged"]["timed"] == 2 and 1 <= c["audit"]["place"] <= c["audit"]["legal"] and c["audit"]["pruned_by"] in ("none", "ranking", "short times", "finals") for c in d["cases"]) and d["worst_regret"] >= 0' "$rowfold" tune "$soft" softmax --audit-pruning --case rows=8,n=100 --case rows=4,n=64 "${small[@]}" --json
+printf '# two cases\n%s softmax rows=8,n=100 f32\n\n%s log_softmax rows=4,n=64 bf16 pin=W=32 # one plan of each\n' "$soft" "$soft" >two.suite
+check 'cases from a suite' exits 0 'log_softmax +rows=4,n=64.*worst regret|worst regret' "$rowfold" tune --audit-pruning two.suite "${small[@]}"
+check 'a suite with a line too short' bash -c 'echo "$1 softmax" >bad.suite; "$2" tune --audit-pruning bad.suite 2>&1 | grep -q "line 1, has 2 of 4 words"' _ "$soft" "$rowfold"
+check 'an audit of nothing' exits 2 'no cases to audit' "$rowfold" tune --audit-pruning
+done_testing
