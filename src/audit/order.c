@@ -211,9 +211,10 @@ static Err plan_order_check(Audit *u) {
     bool ordered = p->order == ORDER_SERIAL;
     for (int v = 0; v < u->prog->nvals; v++)
         ordered |= u->prog->val[v].op == OP_RED && u->prog->val[v].policy == POLICY_ORDERED;
-    if (ordered && (p->W != 1 || p->acc != 1 || p->flight != 1))
+    if (ordered && (plan_lanes(p) != 1 || p->acc != 1 || p->flight != 1))
         FIND(S_AUDIT_ORDER, "a left fold with W=%d acc=%d flight=%d", p->W, p->acc, p->flight);
-    if (p->order == ORDER_FIXED && (p->W * p->acc != FIXED_PARTIALS || p->V != 1 || p->combine != COMBINE_OUTER))
+    if (p->order == ORDER_FIXED &&
+        (plan_lanes(p) * p->acc != FIXED_PARTIALS || p->V != 1 || p->combine != COMBINE_OUTER))
         FIND(S_AUDIT_ORDER, "order=fixed with W=%d acc=%d V=%d combine=%s", p->W, p->acc, p->V,
              p->combine == COMBINE_OUTER ? "outer" : "inner");
     return OK;

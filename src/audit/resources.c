@@ -6,10 +6,10 @@ enum { ENUMERATE = 4096 };
 
 /* Elements of the busiest lane out of n: element e belongs to lane e / V mod W. */
 static int64_t slots_of(const Audit *u, int64_t n) {
-    int W = u->k->plan.W, V = u->k->plan.V;
+    int W = plan_lanes(&u->k->plan), V = u->k->plan.V;
     int64_t chunk = (int64_t)W * V, whole = n / chunk, part = n % chunk, most = 0;
     if (n > ENUMERATE) return whole * V + (part < V ? part : V);
-    int own[1024] = {0}; /* kern_verify: W is at most 1,024 */
+    int own[16 * 1024] = {0}; /* kern_verify: W is at most 1,024, a cluster 16 */
     for (int64_t e = 0; e < n; e++) {
         int lane = (int)(e / V % W);
         most = i64_max(most, ++own[lane]);
@@ -61,7 +61,7 @@ static Err life_of(Audit *u, int stripe, Life *l) {
     if (!mul_fits(slots_of(u, d->n_mapped), d->n_serial, &bytes) || !mul_fits(bytes, ty_bytes(s->ty), &bytes))
         FIND(S_AUDIT_BUDGET, "stripe %d: its slots cannot be counted", stripe);
     if (s->home == HOLD_SHARED)
-        u->out->shared_bytes += d->n_serial * d->n_mapped * ty_bytes(s->ty) * k->plan.P;
+        u->out->shared_bytes += d->n_serial * ceil_div(d->n_mapped, k->plan.cluster) * ty_bytes(s->ty) * k->plan.P;
     else
         l->slots = (bytes + 3) / 4;
     return OK;
@@ -97,7 +97,8 @@ static Err stripes_check(Audit *u) {
 /* Joins between subgroups exchange one partial a subgroup; those of a group of rows stand side by side. */
 static Err shared_check(Audit *u) {
     const Kern *k = u->k;
-    int64_t subgroups = ceil_div(k->plan.W, k->subgroup), most = 0, now = 0;
+    int64_t subgroups = ceil_div(k->plan.W, k->subgroup) + (k->plan.cluster > 1 ? k->plan.cluster : 0), most = 0,
+            now = 0;
     for (int i = 0; i < k->nins; i++) {
         KOp op = k->ins[i].k;
         bool join = op == K_JOIN || op == K_JOIN2 || op == K_JOIN2I;
@@ -114,9 +115,10 @@ static Err shared_check(Audit *u) {
 static Err widths_check(Audit *u) {
     const Kern *k = u->k;
     const Caps *c = u->caps;
-    if (k->plan.W > c->max_lanes || (int64_t)k->plan.W * k->plan.P > c->max_group || k->subgroup != c->subgroup)
-        FIND(S_AUDIT_GROUP, "W=%d P=%d subgroup=%d on a machine of %d lanes, groups of %d, subgroups of %d", k->plan.W,
-             k->plan.P, k->subgroup, c->max_lanes, c->max_group, c->subgroup);
+    if (k->plan.W > c->max_lanes || (int64_t)k->plan.W * k->plan.P > c->max_group ||
+        (k->plan.cluster > 1 && (k->plan.cluster > c->max_cluster || k->plan.P > 1)) || k->subgroup != c->subgroup)
+        FIND(S_AUDIT_GROUP, "W=%d P=%d cluster=%d subgroup=%d on a machine of %d lanes, groups of %d, subgroups of %d",
+             k->plan.W, k->plan.P, k->plan.cluster, k->subgroup, c->max_lanes, c->max_group, c->subgroup);
     for (int i = 0; i < k->nins && c->max_pack_bytes; i++) {
         const Ins *in = &k->ins[i];
         if ((in->k != K_LOADP && in->k != K_STOREP) || in->a[1] >= 0) continue;

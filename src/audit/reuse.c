@@ -29,7 +29,7 @@ static bool join_between(const Audit *u, int i, int j) {
 
 static Err inout_check(Audit *u, int load, int store) {
     if (load > store) FIND(S_AUDIT_REWRITTEN, "%s reads what %s has written", ins_text(u, load), ins_text(u, store));
-    if (u->k->plan.W > 1 && !same_lane(u, load, store) && !join_between(u, load, store))
+    if (plan_lanes(&u->k->plan) > 1 && !same_lane(u, load, store) && !join_between(u, load, store))
         FIND(S_AUDIT_REWRITTEN, "%s: another lane may have done %s by then", ins_text(u, load), ins_text(u, store));
     return OK;
 }

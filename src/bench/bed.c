@@ -117,7 +117,7 @@ void bed_free(Bed *b) {
 OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
     const Prog *p = pb->prog;
     const uint32_t loops = sched_serial(p, &pb->shape);
-    const int lanes = plan->W * plan->acc;
+    const int lanes = plan_lanes(plan) * plan->acc;
     int64_t serial = 1;
     int joins = 0;
     while (1 << joins < lanes) joins++;
@@ -134,6 +134,7 @@ OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
                            .joins = joins,
                            .stat = (Stat)plan->stat,
                            .reciprocal = plan->div == DIV_RECIPROCAL,
+                           .fast_exp = plan->exp == EXP_FAST,
                            .native_math = !pb->caps.poly_math};
 }
 
@@ -167,7 +168,7 @@ static Err reset_copies(Cx *cx, Bed *b) {
 
 static bool covers(const OracleOptions *wide, const OracleOptions *o) {
     return wide->stat == o->stat && wide->serial >= o->serial && wide->joins >= o->joins &&
-           wide->reciprocal >= o->reciprocal && wide->native_math == o->native_math;
+           wide->reciprocal >= o->reciprocal && wide->fast_exp >= o->fast_exp && wide->native_math == o->native_math;
 }
 
 Err bed_reset(Cx *cx, Bed *b) {

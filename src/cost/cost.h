@@ -8,6 +8,7 @@
 typedef struct Launch {
     int64_t rows;
     int lanes, subgroup, rows_per_group;
+    int groups_per_row; /* each of `lanes`; 0 is 1 */
 } Launch;
 
 enum { MAX_TERMS = 12, MAX_COEFS = 16 };

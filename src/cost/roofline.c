@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { CACHED, ALU, DIV, SPECIAL, CONVERT, MEMORY, PRIVATE, ROUND, STEP, BARRIER, ROOM };
+enum { CACHED, ALU, DIV, SPECIAL, CONVERT, MEMORY, PRIVATE, ROUND, STEP, BARRIER, CLUSTER, ROOM };
 static const Coef coefs[] = {
     [CACHED] = {"cached", "times the copy rate", 3},
     [ALU] = {"alu", "subgroup instructions/ns of a unit", 4},
@@ -22,6 +22,7 @@ static const Coef coefs[] = {
     [ROUND] = {"round", "ns", 2},
     [STEP] = {"step", "ns a level of a joining tree", 5},
     [BARRIER] = {"barrier", "ns", 20},
+    [CLUSTER] = {"cluster", "ns, a barrier over several groups", 400},
     [ROOM] = {"room", "lanes of a GPU's unit", 2048},
 };
 
@@ -36,7 +37,8 @@ static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, con
                         k[i]);
     const double ns = 1e-9;
     double units = caps->units > 1 ? caps->units : 1, rows = (double)l->rows, P = l->rows_per_group;
-    double groups = (double)ceil_div(l->rows, l->rows_per_group), rows_of_unit = ceil(groups / units) * P;
+    double share = l->groups_per_row > 1 ? l->groups_per_row : 1;
+    double groups = (double)ceil_div(l->rows, l->rows_per_group) * share, rows_of_unit = ceil(groups / units) * P;
     double subgroups = (double)ceil_div(l->lanes, l->subgroup);
 
     double once = (d->first_read > 0 ? d->first_read : d->row.global_read) + d->row.global_write;
@@ -53,8 +55,8 @@ static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, con
     double arithmetic = rows_of_unit * subgroups * issue * ns;
     double special = rows_of_unit * subgroups * n[COST_SPECIAL] / k[SPECIAL] * ns;
 
-    double levels = ceil(log2((double)l->lanes));
-    double latency = (d->lane_rounds * k[ROUND] + d->collectives * levels * k[STEP] + d->barriers * k[BARRIER]) * ns;
+    double levels = ceil(log2((double)l->lanes * share)), barrier = share > 1 ? k[CLUSTER] : k[BARRIER];
+    double latency = (d->lane_rounds * k[ROUND] + d->collectives * levels * k[STEP] + d->barriers * barrier) * ns;
     double room = host ? 1 : fmax(1, floor(k[ROOM] / ((double)l->lanes * P)));
     double waves = ceil(groups / (units * room));
     if (host) latency *= P; /* rows of a task one after the other */

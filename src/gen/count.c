@@ -42,7 +42,7 @@ static Times times(const Tally *t, const Ins *in, double loop) {
         r = in->k == K_INIT || in->k == K_SETCELL ? (t->sweep ? RANK_PACK : RANK_LANE)
             : t->sweep                            ? RANK_ELEM
                                                   : RANK_ROW;
-    double W = t->k->plan.W;
+    double W = plan_lanes(&t->k->plan);
     switch (r) {
     case RANK_ELEM: return (Times){loop * (double)t->slots, loop * (double)t->n};
     case RANK_PACK: return (Times){loop * (double)t->steps, loop * (double)t->steps * W};
@@ -157,8 +157,10 @@ static void count_ins(Tally *t, int i, double loop) {
 /* Joins side by side share an exchange, with a barrier; each has partials of its own: one a subgroup, or where
  * subgroups are combined lane by lane one a lane. Within one subgroup there is no exchange. */
 static void count_joins(const Kern *k, const Node *nd, double loop, Demand *d) {
-    if (k->plan.W <= k->subgroup) return;
-    double partials = k->plan.combine == COMBINE_OUTER ? k->plan.W : (double)ceil_div(k->plan.W, k->subgroup);
+    int lanes = plan_lanes(&k->plan);
+    if (lanes <= k->subgroup) return;
+    double partials = (k->plan.combine == COMBINE_OUTER ? k->plan.W : (double)ceil_div(k->plan.W, k->subgroup)) +
+                      (k->plan.cluster > 1 ? k->plan.cluster : 0);
     bool before = false;
     for (int i = nd->i0; i < nd->i1; i++) {
         const Ins *in = &k->ins[i];
@@ -179,10 +181,10 @@ static void count_nodes(Tally *t, int first, double loop) {
         }
         t->sweep = nd->kind == NODE_SWEEP;
         if (t->sweep) {
-            int64_t chunk = (int64_t)k->plan.W * k->plan.V;
+            int64_t chunk = (int64_t)plan_lanes(&k->plan) * k->plan.V;
             t->domain = nd->domain;
             t->n = k->domain[nd->domain].n_mapped;
-            t->slots = map_slots(t->n, k->plan.W, k->plan.V);
+            t->slots = map_slots(t->n, plan_lanes(&k->plan), k->plan.V);
             t->packs = ceil_div(t->slots, k->plan.V);
             t->steps = ceil_div(ceil_div(t->n, chunk), k->plan.flight);
             t->d->lane_rounds += loop * (double)t->slots;
@@ -293,7 +295,8 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
     for (int i = 0; i < k->nstripes; i++) {
         const Domain *dom = &k->domain[k->stripe[i].domain];
         if (k->stripe[i].home == HOLD_SHARED)
-            d.shared_bytes += (double)dom->n_serial * (double)dom->n_mapped * ty_bytes(k->stripe[i].ty) * k->plan.P;
+            d.shared_bytes += (double)dom->n_serial * (double)ceil_div(dom->n_mapped, k->plan.cluster) *
+                              ty_bytes(k->stripe[i].ty) * k->plan.P;
     }
     *out = too_much(&d) ? ((Demand){0}) : d;
 }

@@ -18,6 +18,7 @@ static const GpuWords words = {.dialect = DIALECT_CUDA,
                                .group = "(i64)blockIdx.x",
                                .barrier = "__syncthreads()",
                                .who = ", everyone",
+                               .keys = true,
                                .wide = "ll",
                                .shared = cuda_shared};
 
@@ -27,7 +28,8 @@ static void cuda_head(Emit *e) {
     int threads = p->W * p->P;
     gpu_begin(e, &words);
     line(e, "struct slots { slot s[%d]; };", k->abi.nslots ? k->abi.nslots : 1);
-    line(e, "extern \"C\" __global__ void __launch_bounds__(%d%s)", threads,
+    line(e, "extern \"C\" __global__ void %s__launch_bounds__(%d%s)",
+         p->cluster > 1 ? emit_text(e, "__cluster_dims__(%d, 1, 1) ", p->cluster) : "", threads,
          p->min_groups ? emit_text(e, ", %d", p->min_groups) : "");
     line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
     e->depth++;
@@ -38,6 +40,10 @@ static void cuda_head(Emit *e) {
         line(e, "const u32 everyone = ~0u;");
     if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
     if (gpu_exchange(e)) line(e, "EXCHANGE(%d)", gpu_exchange(e));
+    for (int i = 0; i < k->nins && p->cluster > 1; i++)
+        e->cluster_waits |= k->ins[i].k == K_JOIN || k->ins[i].k == K_JOIN2;
+    if (e->cluster_waits) line(e, "cluster_arrive();");
+    if (p->overlap) line(e, "overlap_wait();");
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *q = &k->prog->param[i];
         const char *only = q->dir == DIR_IN ? "const " : "", *type = gpu_memory_type(q);

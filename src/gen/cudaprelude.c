@@ -45,12 +45,39 @@ static void f_ldexp(Pre *p, Buf *b, const Name *n) {
 /* The compiler's own, not the fast ones: within the 4 ulp that the oracle grants a device. */
 static void f_libm(Pre *p, Buf *b, const Name *n) {
     const char *f = n->ty == TY_F32 ? "f" : "";
-    if (str_eq(n->family, "pow"))
+    if (n->ty == TY_F32 && str_eq(n->family, "exp") && p->plan->exp == EXP_FAST)
+        buf_fmt(b,
+                FN "f32 %s(f32 x) { f32 r; asm(\"ex2.approx.ftz.f32 %%0, %%1;\" : \"=f\"(r) : \"f\"(x * "
+                   "0x1.715476p+0f)); return r; }\n",
+                n->all);
+    else if (str_eq(n->family, "pow"))
         gpu_binary(b, n, arena_printf(p->a, "pow%s(x, y)", f));
     else if (str_eq(n->family, "sigmoid"))
         gpu_unary(b, n, arena_printf(p->a, "1 / (1 + exp%s(-x))", f));
     else
         gpu_unary(b, n, arena_printf(p->a, "%s%s(x)", n->family, f));
+}
+
+/* key_op_T(x, i): greater for the pair that wins, 0 for none; unkey_op_T: its value. Zeros are one, so are NaNs. */
+static void f_key(Pre *p, Buf *b, const Name *n) {
+    (void)p;
+    const char *turn = str_eq(n->to, "min") ? "~" : "";
+    buf_fmt(b, FN "u64 %s(%s x, i32 i) {\n", n->all, gpu_type(n->ty));
+    if (ty_is_float(n->ty))
+        buf_fmt(b, "    u32 u = U32_OF(x + 0.0f);\n    u = x != x ? ~0u : %s(u >> 31 ? ~u : u | 0x80000000u);\n", turn);
+    else
+        buf_fmt(b, "    const u32 u = %s((u32)x%s);\n", turn, ty_is_signed(n->ty) ? " ^ 0x80000000u" : "");
+    buf_str(b, "    return i < 0 ? 0 : (u64)u << 32 | (u32)~i;\n}\n");
+}
+
+static void f_unkey(Pre *p, Buf *b, const Name *n) {
+    (void)p;
+    const char *turn = str_eq(n->to, "min") ? "~" : "";
+    buf_fmt(b, FN "%s %s(u64 k) {\n    const u32 u = %s(u32)(k >> 32);\n", gpu_type(n->ty), n->all, turn);
+    if (ty_is_float(n->ty))
+        buf_fmt(b, "    return %su == ~0u ? NAN_F32 : F32_OF(u >> 31 ? u & 0x7fffffffu : ~u);\n}\n", turn);
+    else
+        buf_fmt(b, "    return (%s)(u%s);\n}\n", gpu_type(n->ty), ty_is_signed(n->ty) ? " ^ 0x80000000u" : "");
 }
 
 /* ---- lanes ---- */
@@ -137,6 +164,10 @@ static bool access_read(const char *word, Access *x) {
                  {"keep", ".L1::evict_last.L2::cache_hint", true},
                  {"last", ".L1::evict_first.L2::cache_hint", true},
                  {"once", ".nc.L1::no_allocate", false},
+                 {"plainnc", ".nc", false},
+                 {"keepnc", ".nc.L1::evict_last.L2::cache_hint", true},
+                 {"lastnc", ".nc.L1::evict_first.L2::cache_hint", true},
+                 {"streamnc", ".cs.nc", false},
                  {"noalloc", ".L1::no_allocate", false},
                  {"stream", ".cs", false}};
     char policy[16];
@@ -284,8 +315,8 @@ static void f_shared(Buf *b, bool load, int bytes) {
 static const Family own[] = {
     {"min", f_minmax, 0},   {"max", f_minmax, 0}, {"sqrt", f_libm, 0},   {"rsqrt", f_libm, 0}, {"exp", f_libm, 0},
     {"exp2", f_libm, 0},    {"log", f_libm, 0},   {"log2", f_libm, 0},   {"tanh", f_libm, 0},  {"erf", f_libm, 0},
-    {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},   {"ldexp", f_ldexp, 0}, {"shx", f_shx, 0},    {"up", f_up, 0},
-    {"dn", f_dn, 0},        {"pk", f_pk, 0},
+    {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},   {"ldexp", f_ldexp, 0}, {"shx", f_shx, 0},    {"key", f_key, 1},
+    {"unkey", f_unkey, 1},  {"up", f_up, 0},      {"dn", f_dn, 0},       {"pk", f_pk, 0},
 };
 
 static bool access_named(Buf *b, const char *word) {
@@ -306,6 +337,22 @@ static bool access_named(Buf *b, const char *word) {
     return true;
 }
 
+/* Groups of a cluster: they say that they have started, wait for all to have, write into each other's memory and meet.
+ */
+static const char cluster_text[] = FN
+    "void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n" FN
+    "void cluster_wait() { asm volatile(\"barrier.cluster.wait.aligned;\" : : : \"memory\"); }\n" FN
+    "void cluster_meet() { asm volatile(\"barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire."
+    "aligned;\" : : : \"memory\"); }\n" FN
+    "void cluster_send(u32 *at, i32 peer, u32 a, u32 b = 0, u32 c = 0, u32 d = 0) {\n    asm volatile(\"{ .reg .b32 r; "
+    "mapa.shared::cluster.u32 r, %0, %1; st.shared::cluster.v4.u32 [r], {%2, %3, %4, %5}; }\" : : "
+    "\"r\"((u32)__cvta_generic_to_shared(at)), \"r\"(peer), \"r\"(a), \"r\"(b), \"r\"(c), \"r\"(d) : \"memory\");\n}\n";
+/* The next launch may start as soon as all groups of this one have; what the one before left is there after the wait.
+ */
+static const char overlap_text[] =
+    FN "void overlap_wait() { asm volatile(\"griddepcontrol.launch_dependents;\\n\\tgriddepcontrol.wait;\" : : : "
+       "\"memory\"); }\n";
+
 void cuda_prelude(Emit *e, const char *body, Buf *out) {
     buf_str(out, "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64; typedef float "
                  "f32; typedef double f64; typedef bool b1;\n"
@@ -320,15 +367,25 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                  "#define NAN_F64 __longlong_as_double(0x7ff8000000000000ll)\n#define INF_F64 "
                  "__longlong_as_double(0x7ff0000000000000ll)\n");
     buf_str(out, "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n");
-    if (e->slots) /* known only when all joins are emitted */
-        buf_fmt(out, "#define EXCHANGE(warps) __shared__ u64 xs[2][%d][warps]; i32 xb = 0, xi;\n", e->slots);
-    else
-        buf_str(out, "#define EXCHANGE(warps)\n");
+    buf_str(out, "#define EXCHANGE(warps) i32 xi;"); /* what it holds is known only when all joins are emitted */
+    if (e->slots) buf_fmt(out, " __shared__ u64 xs[2][%d][warps]; i32 xb = 0;", e->slots);
+    if (e->record)
+        buf_fmt(out, " __shared__ __align__(16) u32 cs[2][%d][%d]; i32 cb = 0;", e->k->plan.cluster,
+                (e->record + 3) / 4 * 4);
+    buf_str(out, "\n");
     if (e->k->plan.load == LOAD_KEEP)
         buf_str(out, FN "u64 policy_hot() { u64 p; asm(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : "
                         "\"=l\"(p)); return p; }\n" FN
                         "u64 policy_cold() { u64 p; asm(\"createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\" : "
                         "\"=l\"(p)); return p; }\n");
-    Pre p = {.a = e->cx->a, .out = out, .who = e->words->who, .own = own, .nown = COUNT(own), .access = access_named};
+    if (e->k->plan.cluster > 1) buf_str(out, cluster_text);
+    if (e->k->plan.overlap) buf_str(out, overlap_text);
+    Pre p = {.a = e->cx->a,
+             .out = out,
+             .plan = &e->k->plan,
+             .who = e->words->who,
+             .own = own,
+             .nown = COUNT(own),
+             .access = access_named};
     gpu_prelude(&p, body);
 }

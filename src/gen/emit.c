@@ -97,7 +97,7 @@ static int named_accumulators(const Emit *e, const Node *n) {
 static void emit_sweep(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[n->domain];
-    int64_t chunk = (int64_t)p->W * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
+    int64_t chunk = (int64_t)plan_lanes(p) * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
     /* a loop body holds a whole round of the accumulators, so that which one a chunk meets is known in the text;
      * further unrolling is asked of the compiler, which changes no order and keeps the text short */
     int64_t acc = named_accumulators(e, n), round = acc > F ? acc / F : 1, looped = full - full % round;
@@ -186,6 +186,8 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .abi = k->abi,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,
+                  .cluster = k->plan.cluster,
+                  .overlap = k->plan.overlap != 0,
                   .shared_bytes = e.shared_bytes,
                   .private_bytes = e.private_bytes,
                   .elements_per_row = elements};

@@ -50,6 +50,10 @@ struct Emit {
     bool *early;                                   /* loads whose words were loaded before their sweep */
     int slots;                                     /* values in the largest exchange between warps */
     bool in_turn;                                  /* accumulators are arrays, and a round of them a loop over k */
+    bool narrow;                                   /* 32 bits number a row's elements */
+    int record;                                    /* words of the largest that groups of a cluster send */
+    bool cluster_waits;                            /* nothing has waited yet for all groups of the cluster to start */
+    bool tied;                                     /* what was loaded early still waits to be tied to the row */
     bool side_by_side;                             /* neighbouring threads are neighbouring rows */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
     uint8_t align_dims[MAX_PARAMS];

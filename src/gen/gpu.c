@@ -47,6 +47,11 @@ void gpu_declare(Emit *e, int i, int f, int v, const char *what) {
     line(e, "const %s %s = %s;%s", gpu_type(in->ty), gpu_val(e, i, f, v), what, note);
 }
 
+/* Type of an index beside values of a type: what a key holds, where the dialect has keys. */
+static Ty place_type(const Emit *e, Ty ty) {
+    return e->narrow && ty_bytes(ty) == 4 && ty != TY_BOOL ? TY_I32 : TY_I64;
+}
+
 /* ---- operators ---- */
 
 static const char *apply(Emit *e, Op op, Ty ty, const char *x, const char *y, const char *z) {
@@ -101,7 +106,7 @@ static const char *identity(Emit *e, Op op, Ty ty) {
 
 /* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0 or below: none. */
 int64_t gpu_left(const Emit *e, const Step *s, int f) {
-    int64_t chunk = (int64_t)e->k->plan.W * e->k->plan.V, left = s->left - f * chunk;
+    int64_t chunk = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V, left = s->left - f * chunk;
     if (s->left < 0 || left >= chunk) return -1;
     return left > 0 ? left : 0;
 }
@@ -141,7 +146,7 @@ static bool has_join(const Emit *e, const Node *n) {
 /* Loads of a sweep that is written out, of what all rows share: nothing keeps them from going first. */
 static void load_early(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
-    int64_t chunk = (int64_t)p->W * p->V, size = e->k->domain[n->domain].n_mapped;
+    int64_t chunk = (int64_t)plan_lanes(p) * p->V, size = e->k->domain[n->domain].n_mapped;
     int end = e->node_end;
     e->domain = n->domain;
     e->node_end = n->i1;
@@ -152,7 +157,11 @@ static void load_early(Emit *e, const Node *n) {
         for (int64_t c = 0; c * chunk < size; c++) {
             int64_t left = size - c * chunk;
             Step s = {emit_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
-            gpu_load_words(e, i, &s, 0, emit_text(e, "q%d_%" PRId64 "_", i, c));
+            const char *words = emit_text(e, "q%d_%" PRId64 "_", i, c);
+            gpu_load_words(e, i, &s, 0, words);
+            if (e->words->dialect != DIALECT_CUDA) continue;
+            line(e, "%s = %s%s0;", e->tied ? "tie" : "u32 tie", e->tied ? "tie | " : "", words);
+            e->tied = true;
         }
         e->early[i] = true;
     }
@@ -172,9 +181,31 @@ void gpu_ahead(Emit *e, const Node *block) {
     }
 }
 
+/* Memory of another group may be written once that group has started, which all said when they did. */
+static void cluster_ready(Emit *e) {
+    if (!e->cluster_waits) return;
+    line(e, "cluster_wait();");
+    e->cluster_waits = false;
+}
+
+/* Does the loop keep something of each serial point in registers? */
+static bool indexes_by_point(const Emit *e, const Node *loop) {
+    for (int n = loop->child; n >= 0; n = e->k->node[n].next)
+        for (int i = e->k->node[n].i0; i < e->k->node[n].i1; i++) {
+            const Ins *in = gpu_at(e, i);
+            if (in->k == K_ROWGET || in->k == K_ROWPUT) return true;
+            if ((in->k == K_GET || in->k == K_PUT) && e->k->stripe[in->imm].home == HOLD_REGISTER) return true;
+        }
+    return false;
+}
+
 /* A loop over serial points in which stripes or row arrays are indexed: unrolled, the indexes become constants. */
 void gpu_loop(Emit *e, const Node *n) {
-    line(e, n->count <= UNROLL_MOST ? "#pragma unroll" : "#pragma unroll 1");
+    cluster_ready(e);
+    if (!indexes_by_point(e, n))
+        line(e, "#pragma unroll 4"); /* loads of one round go before the stores of another */
+    else
+        line(e, n->count <= UNROLL_MOST ? "#pragma unroll" : "#pragma unroll 1");
 }
 
 /* ---- joins ---- */
@@ -199,9 +230,21 @@ static const char *join_name(Op op) {
     return op == OP_MIN ? "min" : "max";
 }
 
+/* Pairs of 32 bits each meet as one number of 64 that orders as the pairs do: the value's bits in order, NaN first,
+ * then the lower index. */
+static bool is_keyed(const Emit *e, const Ins *in) {
+    return in->k == K_JOIN2 && place_type(e, in->ty) == TY_I32;
+}
+
+/* What lanes join for instruction i. */
+static Ins joined(const Emit *e, int i) {
+    const Ins *in = gpu_at(e, i);
+    return is_keyed(e, in) ? (Ins){.k = K_JOIN, .op = OP_MAX, .ty = TY_U64} : *in;
+}
+
 /* x = op(x, lane i ^ h): every lane ends with the value that join_tree leaves in lane 0, for the operators commute. */
 static void halve(Emit *e, int i, int lanes) {
-    const Ins *in = gpu_at(e, i);
+    const Ins own = joined(e, i), *in = &own;
     for (int h = lanes / 2; h >= 1; h /= 2) {
         if (in->k == K_JOIN)
             line(e, "x%d = %s;", i,
@@ -214,6 +257,12 @@ static void halve(Emit *e, int i, int lanes) {
 
 static void join_begin(Emit *e, int i) {
     const Ins *in = gpu_at(e, i);
+    if (is_keyed(e, in)) {
+        line(e, "u64 x%d = key_%s_%s(%s, (i32)%s);", i, join_name(in->op), ty_text(in->ty), gpu_val(e, in->a[0], 0, 0),
+             gpu_val(e, in->a[1], 0, 0));
+        if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup);
+        return;
+    }
     line(e, "%s x%d = %s;", gpu_type(in->ty), i, gpu_val(e, in->a[0], 0, 0));
     if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, gpu_val(e, in->a[1], 0, 0));
     if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup);
@@ -223,7 +272,7 @@ static void join_begin(Emit *e, int i) {
 static void exchange_all(Emit *e, const int *join, int n) {
     int W = e->k->plan.W, P = e->k->plan.P, slot = 0;
     for (int j = 0; j < n; j++) {
-        const Ins *in = gpu_at(e, join[j]);
+        const Ins own = joined(e, join[j]), *in = &own;
         line(e, "xs[xb][%d][tid] = xput_%s(x%d);", slot++, ty_text(in->ty), join[j]);
         if (in->k == K_JOIN2) line(e, "xs[xb][%d][tid] = xput_i64(x%d);", slot++, join[j] + 1);
     }
@@ -231,7 +280,7 @@ static void exchange_all(Emit *e, const int *join, int n) {
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
-        const Ins *in = gpu_at(e, i);
+        const Ins own = joined(e, i), *in = &own;
         const char *t = ty_text(in->ty);
         bool pair = in->k == K_JOIN2;
         line(e, "{");
@@ -272,7 +321,7 @@ static void exchange(Emit *e, const int *join, int n) {
     while (pad < S) pad *= 2;
     line(e, "if (tid %% %d == 0) {", L);
     for (int j = 0; j < n; j++) {
-        const Ins *in = gpu_at(e, join[j]);
+        const Ins own = joined(e, join[j]), *in = &own;
         line(e, "    xs[xb][%d][tid / %d] = xput_%s(x%d);", slot++, L, ty_text(in->ty), join[j]);
         if (in->k == K_JOIN2) line(e, "    xs[xb][%d][tid / %d] = xput_i64(x%d);", slot++, L, join[j] + 1);
     }
@@ -283,7 +332,7 @@ static void exchange(Emit *e, const int *join, int n) {
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
-        const Ins *in = gpu_at(e, i);
+        const Ins own = joined(e, i), *in = &own;
         const char *t = ty_text(in->ty);
         const char *x = emit_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
         line(e, "x%d = %s;", i, pad == S ? x : emit_text(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
@@ -295,6 +344,53 @@ static void exchange(Emit *e, const int *join, int n) {
     }
     line(e, "xb ^= 1;");
     if (slot > e->slots) e->slots = slot;
+}
+
+/* Words of 32 bits that a value takes in a record. */
+static int record_words(Ty ty) {
+    return ty_bytes(ty) == 8 ? 2 : 1;
+}
+
+/* Joins over a cluster, after those within its groups: each group sends a record of its partials to every group, whose
+ * lanes then halve them as lanes of a subgroup do. */
+static void exchange_cluster(Emit *e, const int *join, int n) {
+    int C = e->k->plan.cluster, words = 0, at = 0;
+    Buf sent = buf_new(e->cx->a);
+    cluster_ready(e);
+    for (int j = 0; j < n; j++) {
+        const Ins own = joined(e, join[j]), *in = &own;
+        for (int place = 0; place <= (in->k == K_JOIN2); place++)
+            for (int w = 0; w < record_words(place ? TY_I64 : in->ty); w++, words++)
+                buf_fmt(&sent, "%s(u32)(xput_%s(x%d) >> %d)",
+                        words % 4 ? ", "
+                        : words   ? ");\n"
+                                  : "",
+                        place ? "i64" : ty_text(in->ty), join[j] + place, 32 * w);
+    }
+    line(e, "if (tid < %d) {", C);
+    const char *text = sent.s;
+    for (int w = 0; w < words; w += 4) {
+        const char *end = strchr(text, ';');
+        size_t len = end ? (size_t)(end - text) - 1 : strlen(text);
+        line(e, "    cluster_send(&cs[cb][rank][%d], tid, %.*s);", w, (int)len, text);
+        text += len + 3;
+    }
+    line(e, "}");
+    line(e, "cluster_meet();");
+    line(e, "xi = tid %% %d;", C);
+    for (int j = 0; j < n; j++) {
+        const Ins own = joined(e, join[j]), *in = &own;
+        for (int place = 0; place <= (in->k == K_JOIN2); place++) {
+            bool two = record_words(place ? TY_I64 : in->ty) == 2;
+            const char *lo = emit_text(e, "cs[cb][xi][%d]", at),
+                       *hi = two ? emit_text(e, " | (u64)cs[cb][xi][%d] << 32", at + 1) : "";
+            line(e, "x%d = xget_%s(%s%s);", join[j] + place, place ? "i64" : ty_text(in->ty), lo, hi);
+            at += two ? 2 : 1;
+        }
+        halve(e, join[j], C);
+    }
+    line(e, "cb ^= 1;");
+    if (words > e->record) e->record = words;
 }
 
 /* One value where lanes meet nowhere but in on-chip memory: halved there, a barrier a step. */
@@ -364,9 +460,17 @@ static void join_all(Emit *e, int i) {
         exchange_all(e, join, n);
     else if (k->plan.W > k->subgroup)
         exchange(e, join, n);
+    if (k->plan.cluster > 1) exchange_cluster(e, join, n);
     for (int j = 0; j < n; j++) {
         int q = join[j];
-        line(e, "const %s v%d = x%d;", gpu_type(gpu_at(e, q)->ty), q, q);
+        const Ins *in = gpu_at(e, q);
+        if (is_keyed(e, in)) {
+            line(e, "const %s v%d = unkey_%s_%s(x%d);", gpu_type(in->ty), q, join_name(in->op), ty_text(in->ty), q);
+            line(e, "const i64 v%d = (i32)~(u32)x%d;", q + 1, q);
+            e->done[q] = true;
+            continue;
+        }
+        line(e, "const %s v%d = x%d;", gpu_type(in->ty), q, q);
         if (gpu_at(e, q)->k == K_JOIN2) line(e, "const i64 v%d = x%d;", q + 1, q + 1);
         e->done[q] = true;
     }
@@ -422,6 +526,48 @@ static void fold(Emit *e, const char *into, Op op, Ty ty, const char *x, const c
     line(e, "%s = %s;", into, if_active ? emit_text(e, "%s ? %s : %s", if_active, sum, into) : sum);
 }
 
+/* Does the integer grow from each element of a pack to the next? */
+static bool ascends(const Emit *e, int i) {
+    const Ins *in = gpu_at(e, i);
+    if (in->k == K_ELEM) return true;
+    if (in->k != K_OP) return false;
+    const Ins *y = in->op == OP_MUL || in->op == OP_ADD ? gpu_at(e, in->a[1]) : NULL;
+    return (in->op == OP_CAST && ascends(e, in->a[0])) ||
+           (in->op == OP_MUL && y->k == K_CONST && y->c.i > 0 && ascends(e, in->a[0])) ||
+           (in->op == OP_ADD && y->rank < RANK_ELEM && ascends(e, in->a[0]));
+}
+
+/* A pack's best is found first, by the operator itself, then where it stands; most packs lose to what is there already.
+ * The order in which elements meet is of no consequence to the rule of K_FOLD2. */
+static void fold_pair(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = gpu_at(e, i);
+    int V = e->k->plan.V;
+    const char *c = emit_text(e, "c%d_0", in->imm), *ci = emit_text(e, "c%d_0", in->imm + 1), *t = ty_text(in->ty);
+    const char *best[16], *at = emit_text(e, "at%d_%d", i, f), *ix = ty_text(place_type(e, in->ty));
+    bool first_wins = ascends(e, in->a[1]);
+    for (int v = 0; v < V; v++) {
+        const char *ok = gpu_active(e, s, f, v);
+        best[v] = gpu_val(e, in->a[0], f, v);
+        if (ok) best[v] = emit_text(e, "(%s ? %s : %s)", ok, best[v], identity(e, in->op, in->ty));
+    }
+    for (int h = V / 2; h >= 1; h /= 2)
+        for (int v = 0; v < h; v++) best[v] = apply(e, in->op, in->ty, best[v], best[v + h], NULL);
+    line(e, "const %s b%d_%d = %s;", gpu_type(in->ty), i, f, best[0]);
+    const char *b = emit_text(e, "b%d_%d", i, f);
+    line(e, "if (!(%s %c %s) || %s < 0) {", b, in->op == OP_MAX ? '<' : '>', c, ci);
+    line(e, "    %s %s = -1;", ix, at);
+    for (int v = V - 1; v >= 0; v--) { /* downwards, so that the first is written last */
+        const char *x = gpu_val(e, in->a[0], f, v), *xi = gpu_val(e, in->a[1], f, v);
+        const char *hit =
+            ty_is_float(in->ty) ? emit_text(e, "(%s == %s | %s != %s)", x, b, x, x) : emit_text(e, "(%s == %s)", x, b);
+        hit = gpu_both(e, gpu_active(e, s, f, v), hit);
+        if (!first_wins) hit = emit_text(e, "%s & (%s < 0 | %s < %s)", hit, at, xi, at);
+        line(e, "    %s = %s ? (%s)%s : %s;", at, hit, ix, xi, at);
+    }
+    line(e, "    if (beats_%s_%s(%s, %s, %s, %s)) %s = %s, %s = %s;", join_name(in->op), t, b, at, c, ci, c, b, ci, at);
+    line(e, "}");
+}
+
 static void elem(Emit *e, int i, const Step *s, int f, int v) {
     const Ins *in = gpu_at(e, i);
     const Plan *p = &e->k->plan;
@@ -431,7 +577,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
     case K_ELEM:
         gpu_declare(e, i, f, v,
                     emit_text(e, "(%s)(%s * %" PRId64 " + (%d * %" PRId64 " + lane) * %d + %d)", ty_text(in->ty),
-                              s->chunk, (int64_t)p->W * p->V, f, (int64_t)p->W, p->V, v));
+                              s->chunk, (int64_t)plan_lanes(p) * p->V, f, (int64_t)plan_lanes(p), p->V, v));
         return;
     case K_LOAD1: {
         const char *ok = gpu_both(e, in->a[1] >= 0 ? gpu_val(e, in->a[1], f, v) : NULL, if_active);
@@ -449,14 +595,6 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
         const char *into = s->mod < 0 && acc > 1 ? emit_text(e, "c%d[k]", in->imm)
                                                  : cell(e, in->imm, (int)((s->mod + f) % p->acc % acc));
         fold(e, into, in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active);
-        return;
-    }
-    case K_FOLD2: {
-        const char *c = emit_text(e, "c%d_0", in->imm), *ci = emit_text(e, "c%d_0", in->imm + 1);
-        const char *x = gpu_val(e, in->a[0], f, v), *xi = gpu_val(e, in->a[1], f, v);
-        const char *better =
-            emit_text(e, "beats_%s_%s(%s, %s, %s, %s)", join_name(in->op), ty_text(in->ty), x, xi, c, ci);
-        line(e, "if (%s) %s = %s, %s = %s;", if_active ? gpu_both(e, if_active, better) : better, c, x, ci, xi);
         return;
     }
     case K_PACKFOLD: fold(e, emit_text(e, "v%d", i), in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active); return;
@@ -486,6 +624,7 @@ void gpu_step(Emit *e, int i, const Step *s) {
         case K_STOREP: gpu_store_pack(e, i, s, f); break;
         case K_GET: gpu_get(e, i, s, f); break;
         case K_PUT: gpu_put(e, i, s, f); break;
+        case K_FOLD2: fold_pair(e, i, s, f); break;
         default:
             for (int v = 0; v < p->V; v++) elem(e, i, s, f, v);
         }
@@ -498,10 +637,14 @@ void gpu_step(Emit *e, int i, const Step *s) {
 void gpu_place(Emit *e) {
     const Plan *p = &e->k->plan;
     const GpuWords *w = e->words;
+    if (p->cluster > 1) line(e, "const i32 rank = (i32)(%s %% %d); /* in the cluster */", w->group, p->cluster);
     line(e, "const i32 tid = %s, lane = %s;", w->thread,
-         p->P == 1 ? "tid" : emit_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
+         p->cluster > 1 ? emit_text(e, "rank * %d + tid", p->W)
+         : p->P == 1    ? "tid"
+                        : emit_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
     line(e, "%si64 row = first + %s%s;", p->P == 1 ? "const " : "", w->group,
-         p->P == 1
+         p->cluster > 1 ? emit_text(e, " / %d", p->cluster)
+         : p->P == 1
              ? ""
              : emit_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
     if (p->P > 1) {
@@ -519,7 +662,14 @@ const char *gpu_memory_type(const Param *q) {
 int gpu_exchange(const Emit *e) {
     const Plan *p = &e->k->plan;
     int L = e->k->subgroup;
-    return e->side_by_side ? p->W * p->P : p->W > L ? p->W * p->P / L : 0;
+    return e->side_by_side ? p->W * p->P : p->W > L || p->cluster > 1 ? p->W * p->P / L : 0;
+}
+
+/* Cells of places are as narrow as their positions. */
+static Ty cell_type(const Emit *e, int cell) {
+    for (int i = 0; i < e->k->nins; i++)
+        if (gpu_at(e, i)->k == K_FOLD2 && gpu_at(e, i)->imm + 1 == cell) return place_type(e, gpu_at(e, i)->ty);
+    return e->k->cell[cell].ty;
 }
 
 /* Stripes, row arrays and cells of a thread. */
@@ -548,7 +698,7 @@ void gpu_locals(Emit *e) {
         if (e->in_turn && k->cell[i].acc > 1)
             line(e, "%s c%d[%d];", gpu_type(k->cell[i].ty), i, k->cell[i].acc);
         else
-            for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", gpu_type(k->cell[i].ty), i, q);
+            for (int q = 0; q < k->cell[i].acc; q++) line(e, "%s c%d_%d;", gpu_type(cell_type(e, i)), i, q);
 }
 
 /* Before anything else of a unit. */
@@ -558,4 +708,9 @@ void gpu_begin(Emit *e, const GpuWords *words) {
     e->done = NEWN(e->cx->a, bool, e->k->nins);
     e->early = NEWN(e->cx->a, bool, e->k->nins);
     e->side_by_side = rows_side_by_side(e);
+    e->narrow = words->keys;
+    for (int i = 0; i < e->k->ndomains; i++) {
+        int64_t n;
+        e->narrow &= mul_fits(e->k->domain[i].n_serial, e->k->domain[i].n_mapped, &n) && n <= INT32_MAX;
+    }
 }

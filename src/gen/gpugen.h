@@ -10,6 +10,7 @@ struct GpuWords {
     const char *barrier;        /* that all threads of a group reach, and after which they see what each stored in
                                    on-chip memory */
     const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
+    bool keys;                  /* pairs of a value and an index meet as one number of 64 bits */
     const char *wide;           /* suffix of 64-bit constants */
     bool decimal;               /* floats are written so, for hexadecimal ones came with C++17 */
     const char *(*slot)(Emit *e, const Ins *in); /* value of an argument slot; NULL: a.s[] is a union slot */
@@ -69,7 +70,8 @@ typedef struct Family {
 struct Pre {
     Arena *a;
     Buf *out;
-    const char *who;   /* as in GpuWords */
+    const char *who; /* as in GpuWords */
+    const Plan *plan;
     const Family *own; /* of the dialect, before the common ones */
     int nown;
     bool (*access)(Buf *b, const char *word); /* makes it where it is one of memory */

@@ -100,7 +100,7 @@ static bool is_last_read(const Emit *e, int param) {
     return sweeps > 1 && e->node_end == last;
 }
 
-static const char *load_policy(Emit *e, int i) {
+static const char *plain_policy(Emit *e, int i) {
     const Ins *in = gpu_at(e, i);
     bool input = e->k->prog->param[in->param].dir == DIR_IN;
     if (in->policy == LOAD_KEEP) return gpu_is_weight(e, in->param) || !is_last_read(e, in->param) ? "keep" : "last";
@@ -108,10 +108,18 @@ static const char *load_policy(Emit *e, int i) {
     return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
 }
 
+/* In a loop over serial points loads of inputs, which nothing writes, may go before the stores of the round ahead. */
+static const char *load_policy(Emit *e, int i) {
+    const char *how = plain_policy(e, i);
+    bool free = e->words->dialect == DIALECT_CUDA && e->serial && e->pb->noalias &&
+                e->k->prog->param[gpu_at(e, i)->param].dir == DIR_IN;
+    return free && !str_eq(how, "once") ? emit_text(e, "%snc", how) : how;
+}
+
 /* Where pack element v of chunk f lies. */
 static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
     const Plan *p = &e->k->plan;
-    int64_t chunk = (int64_t)p->W * p->V;
+    int64_t chunk = (int64_t)plan_lanes(p) * p->V;
     const char *base = gpu_val(e, in->a[0], 0, 0), *first = emit_text(e, "p%d + %s", in->param, base);
     const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 ")", s->chunk, chunk, f * chunk + v);
     if (in->a[1] < 0) return emit_text(e, "%s + lane * %d + %s", first, p->V, elem);
@@ -124,7 +132,7 @@ void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
     Pack k = pack_of(e, in);
     int pieces = e->k->plan.V / k.each;
     const char *how = load_policy(e, i);
-    const char *hint = str_eq(how, "keep") ? ", hot" : str_eq(how, "last") ? ", cold" : "";
+    const char *hint = str_starts(how, "keep") ? ", hot" : str_starts(how, "last") ? ", cold" : "";
     Buf names = buf_new(e->cx->a);
     for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
     line(e, "u32 %s;", names.s);
@@ -159,6 +167,11 @@ void gpu_load_pack(Emit *e, int i, const Step *s, int f) {
     Pack k = pack_of(e, gpu_at(e, i));
     const char *w = words_of(e, i, s, f);
     if (!e->early[i]) gpu_load_words(e, i, s, f, w);
+    /* an assembler would move loads down to their use, past the joins; so the row's first use waits for them too */
+    if (!e->early[i] && e->tied) {
+        line(e, "%s0 |= tie & (u32)(rows >> 63); /* nothing */", w);
+        e->tied = false;
+    }
     for (int v = 0; v < e->k->plan.V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
 }
 
@@ -224,7 +237,7 @@ int gpu_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
 }
 
 int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s) {
-    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)e->k->plan.W * e->k->plan.V);
+    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V);
 }
 
 static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {

@@ -57,18 +57,23 @@ static int half_of(int n) { /* half of the power of two that n is padded to; 0 f
     return h / 2;
 }
 
-void join_tree(int W, int subgroup, int combine, void (*step)(void *user, int i, int j), void *user) {
-    int L = W < subgroup ? W : subgroup, S = (int)ceil_div(W, L);
+void join_tree(int W, int subgroup, int combine, int cluster, void (*step)(void *user, int i, int j), void *user) {
+    int G = W / cluster, L = G < subgroup ? G : subgroup, S = (int)ceil_div(G, L);
     if (combine == COMBINE_OUTER)
         for (int h = half_of(S); h; h /= 2)
             for (int s = 0; s < h; s++)
-                for (int l = 0; l < L && (s + h) * L + l < W; l++) step(user, s * L + l, (s + h) * L + l);
-    for (int s = 0; s < (combine == COMBINE_OUTER ? 1 : S); s++)
-        for (int h = half_of(L); h; h /= 2)
-            for (int l = 0; l < h && l + h < L && s * L + l + h < W; l++) step(user, s * L + l, s * L + l + h);
-    if (combine == COMBINE_INNER)
-        for (int h = half_of(S); h; h /= 2)
-            for (int s = 0; s < h && s + h < S; s++) step(user, s * L, (s + h) * L);
+                for (int l = 0; l < L && (s + h) * L + l < G; l++) step(user, s * L + l, (s + h) * L + l);
+    for (int from = 0; from < W; from += G) {
+        for (int s = 0; s < (combine == COMBINE_OUTER ? 1 : S); s++)
+            for (int h = half_of(L); h; h /= 2)
+                for (int l = 0; l < h && l + h < L && s * L + l + h < G; l++)
+                    step(user, from + s * L + l, from + s * L + l + h);
+        if (combine == COMBINE_INNER)
+            for (int h = half_of(S); h; h /= 2)
+                for (int s = 0; s < h && s + h < S; s++) step(user, from + s * L, from + (s + h) * L);
+    }
+    for (int h = half_of(cluster); h; h /= 2)
+        for (int g = 0; g < h && g + h < cluster; g++) step(user, g * G, (g + h) * G);
 }
 
 /* ---- numbers ---- */
@@ -369,7 +374,7 @@ static void do_join(Run *r, int i) {
     r->join = in;
     memcpy(r->meet_v, r->val + r->at[in->a[0]], sizeof(Num) * (size_t)r->W);
     if (in->k == K_JOIN2) memcpy(r->meet_i, r->val + r->at[in->a[1]], sizeof(Num) * (size_t)r->W);
-    join_tree(r->W, r->k->subgroup, r->k->plan.combine, join_step, r);
+    join_tree(r->W, r->k->subgroup, r->k->plan.combine, r->k->plan.cluster, join_step, r);
     r->val[r->at[i]] = r->meet_v[0];
     r->epoch++;
 }
@@ -514,7 +519,7 @@ Err kern_run(Cx *cx, const Kern *k, const Slot *slots, int64_t rows, const void 
              .lo = lo,
              .hi = hi,
              .count = run,
-             .W = k->plan.W,
+             .W = plan_lanes(&k->plan),
              .V = k->plan.V,
              .flight = k->plan.flight};
     *run = (KernRun){0};

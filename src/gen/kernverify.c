@@ -36,10 +36,11 @@ static bool product(const Shape *s, uint32_t set, int64_t *out) {
 static Err check_tables(Walk *w) {
     const Kern *k = w->k;
     const Plan *p = &k->plan;
-    if (p->W < 1 || p->W > 1024 || p->V < 1 || p->V > 64 || p->P < 1 || p->flight < 1 || p->flight > 64 ||
-        k->subgroup < 1)
+    if (p->W < 1 || p->W > 1024 || p->V < 1 || p->V > 64 || p->P < 1 || p->cluster < 1 || p->cluster > 16 ||
+        p->flight < 1 || p->flight > 64 || k->subgroup < 1)
         FAIL(S_KERN_PLAN, "W=%d V=%d P=%d flight=%d subgroup=%d cannot be run", p->W, p->V, p->P, p->flight,
              k->subgroup);
+    if (p->cluster > 1 && p->combine == COMBINE_OUTER) FAIL(S_KERN_PLAN, "cluster=%d with combine=outer", p->cluster);
     if (k->ndomains < 0 || k->ndomains > MAX_DOMAINS) FAIL(S_KERN_DOMAIN, "%d domains", k->ndomains);
     for (int i = 0; i < k->ndomains; i++) {
         const Domain *d = &k->domain[i];

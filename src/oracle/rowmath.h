@@ -170,7 +170,8 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
     const REAL k = (REAL)(2 * l->u * ulp);
     const bool can_underflow = ulp > 0 && op != OP_ADD && op != OP_SUB; /* sums of subnormals are exact */
     /* in f64 sigmoid is 1 / (1 + exp(-x)) as it is written, whose exp overflows where the result would be subnormal */
-    const double lost = ty == TY_F64 && op == OP_SIGMOID ? 0x1p-1022 : l->tiny * fmax(1, ulp);
+    const bool fast = op == OP_EXP && ty == TY_F32 && w->o.fast_exp;
+    const double lost = ty == TY_F64 && op == OP_SIGMOID ? 0x1p-1022 : fast ? 0x1p-126 : l->tiny * fmax(1, ulp);
     const REAL tiny = can_underflow ? (REAL)lost : 0;
     const REAL *X = a[0].v, *Y = a[1].v, *Z = a[2].v;
     NAME(map_values)(op, a, v, n);
@@ -206,7 +207,8 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
         RULE(OP_RSQRT, NAME(err_root)(op, ends[0], v[i]))
         RULE(OP_LOG, NAME(err_root)(op, ends[0], v[i]))
         RULE(OP_LOG2, NAME(err_root)(op, ends[0], v[i]))
-        RULE(OP_EXP, NAME(err_exp)(op, ends[0], v[i], 1))
+        RULE(OP_EXP, NAME(err_exp)(op, ends[0], v[i], 1) +
+                         (fast && v[i] > 0 ? v[i] * (0x1p-22 + (fabs(x) + (REAL)ex) * 0x1p-23) : 0))
         RULE(OP_EXP2, NAME(err_exp)(op, ends[0], v[i], (REAL)0.693148))
         /* slopes: tanh' = 1 - tanh^2 and |tanh''| <= 0.77; erf' <= 1.1284; sigmoid' = s (1 - s), which grows by at most
          * e^t over t */

@@ -190,7 +190,9 @@ static NAME(Res) NAME(fold_prod)(const NAME(Row) * r) {
     const bool sinks = least < (REAL)r->l->small; /* a partial product may become subnormal and lose what it had */
     if (inf) return (NAME(Res)){v, maybe_zero || sinks ? (REAL)INF : 0};
     if (zero) return (NAME(Res)){v, 0};
-    REAL e = top - a + r->gamma * top;
+    /* each of n - 1 roundings is a factor of the result, whatever the tree's depth */
+    const REAL k = (REAL)r->l->u * (REAL)r->n;
+    REAL e = k < 1 ? top - a + k / (1 - k) * top : (REAL)INF;
     if (sinks && r->n > 1) e += (REAL)r->l->tiny * (REAL)r->n * most;
     return (NAME(Res)){v, e};
 }

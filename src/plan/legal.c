@@ -207,13 +207,21 @@ static Err check_values(Cx *cx, const Plan *plan) {
 /* Dimensions that no backend of this kind realises: anything but the default is refused. A backend that learns one
  * moves its row here. */
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
-    static const int nowhere[] = {DIM_cluster, DIM_split, DIM_stages, DIM_grid};
+    static const int nowhere[] = {DIM_split, DIM_stages, DIM_grid};
     Kind kind = pb->caps.kind;
     if (plan->early && kind != KIND_CUDA && kind != KIND_METAL)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=on: not on %s machines", kind_text(kind));
     if (plan->min_groups && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups,
                     kind_text(kind));
+    if (plan->overlap && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "overlap=on: not on %s machines", kind_text(kind));
+    if (plan->exp && (kind != KIND_CUDA || pb->caps.poly_math))
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "exp=fast: not on %s machines%s", kind_text(kind),
+                    pb->caps.poly_math ? " with rowfold's own functions" : "");
+    if (plan->cluster > (pb->caps.max_cluster > 1 && kind == KIND_CUDA ? pb->caps.max_cluster : 1))
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "cluster=%d on a %s machine: most=%d", plan->cluster,
+                    kind_text(kind), kind == KIND_CUDA ? pb->caps.max_cluster : 1);
     for (int i = 0; i < COUNT(nowhere); i++) {
         int d = nowhere[i], v = plan_dim_get(plan, d);
         if (v != dim_info(d)->def)
@@ -236,9 +244,12 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->W * plan->P > c->max_group)
         return diag(cx, S_PLAN_GROUP, NOWHERE, NULL, "W=%d P=%d need=%d budget=%d", plan->W, plan->P, plan->W * plan->P,
                     c->max_group);
-    if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan->W > c->subgroup && c->subgroup > 1)
-        return diag(cx, S_PLAN_COMBINE, NOWHERE, NULL, "combine=outer with W=%d subgroup=%d on a %s machine", plan->W,
-                    c->subgroup, kind_text(c->kind));
+    if (plan->cluster > 1 && (plan->P > 1 || plan->W % c->subgroup))
+        return diag(cx, S_PLAN_CLUSTER, NOWHERE, "P=1 and whole subgroups", "cluster=%d with P=%d W=%d subgroup=%d",
+                    plan->cluster, plan->P, plan->W, c->subgroup);
+    if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan_lanes(plan) > c->subgroup && c->subgroup > 1)
+        return diag(cx, S_PLAN_COMBINE, NOWHERE, NULL, "combine=outer with W=%d subgroup=%d on a %s machine",
+                    plan_lanes(plan), c->subgroup, kind_text(c->kind));
     if (plan->load != LOAD_PLAIN && !c->has_keep)
         return diag(cx, S_PLAN_LOAD, NOWHERE, "plain", "load=%s on %s", dim_info(DIM_load)->word[plan->load], c->name);
     if (plan->store != STORE_PLAIN && !c->has_stream_store)
@@ -303,10 +314,10 @@ enum { MAX_TEXT_REGISTERS = 128 };
  * outside in, halves them pairwise from 512 down, whatever W is. Everything else that can change a bit of a sum is
  * pinned. */
 static Err check_fixed(Cx *cx, const Plan *plan) {
-    if (plan->W * plan->acc != FIXED_PARTIALS || plan->V != 1)
+    if (plan_lanes(plan) * plan->acc != FIXED_PARTIALS || plan->V != 1)
         return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1",
                     "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc, plan->V,
-                    plan->W * plan->acc, FIXED_PARTIALS);
+                    plan_lanes(plan) * plan->acc, FIXED_PARTIALS);
     if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT)
         return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact",
                     "order=fixed with combine=%s stat=%s div=%s", dim_info(DIM_combine)->word[plan->combine],
@@ -315,7 +326,7 @@ static Err check_fixed(Cx *cx, const Plan *plan) {
 }
 
 static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
-    int64_t chunk = (int64_t)plan->W * plan->V;
+    int64_t chunk = (int64_t)plan_lanes(plan) * plan->V;
     for (int i = 0; i < sc->nsweeps && plan->tail == TAIL_EXACT; i++) {
         const Domain *d = &sc->domain[sc->sweep[i].domain];
         if (d->mapped && d->n_mapped % chunk)
@@ -412,7 +423,8 @@ static int64_t stripe_slots(const Plan *plan, const Sched *sc, const Cand *c, Ho
     const Domain *d = &sc->domain[c->domain];
     int64_t slots, bytes;
     int each = h == HOLD_REGISTER32 ? 4 : ty_bytes(c->storage);
-    if (!mul_fits(d->n_serial, map_slots(d->n_mapped, plan->W, plan->V), &slots) || !mul_fits(slots, each, &bytes))
+    if (!mul_fits(d->n_serial, map_slots(d->n_mapped, plan_lanes(plan), plan->V), &slots) ||
+        !mul_fits(slots, each, &bytes))
         return STRIPE_MOST;
     return i64_min(ceil_div(i64_min(bytes, INT64_MAX - 4), 4), STRIPE_MOST);
 }
@@ -434,7 +446,7 @@ static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
     uint32_t axes = d->axes & ~v->over & ~(kept == ADD_UP_LANE ? d->mapped : 0u);
     for (int i = 0; i < p->naxes; i++)
         if (axes >> i & 1 && !mul_fits(n, pb->shape.n[i], &n)) n = STRIPE_MOST;
-    int64_t each = kept == ADD_UP_LANE ? map_slots(d->n_mapped, plan->W, plan->V) : 1;
+    int64_t each = kept == ADD_UP_LANE ? map_slots(d->n_mapped, plan_lanes(plan), plan->V) : 1;
     if (!mul_fits(n, each, &n) || !mul_fits(n, words, &n)) n = STRIPE_MOST;
     *(kept == ADD_UP_LANE ? slots : points) = i64_min(n, STRIPE_MOST);
 }
@@ -510,15 +522,15 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
         const Domain *d = &sc->domain[c->domain];
         int64_t bytes;
         if (plan_hold_of(plan, c) != HOLD_SHARED) continue;
-        if (!mul_fits(ceil_div(d->n_mapped, chunk) * chunk, d->n_serial, &bytes) ||
+        if (!mul_fits(ceil_div(d->n_mapped, chunk * plan->cluster) * chunk, d->n_serial, &bytes) ||
             !mul_fits(bytes, ty_bytes(c->storage) * plan->P, &bytes))
             bytes = STRIPE_MOST;
         need += i64_min(bytes, STRIPE_MOST);
     }
     if ((!need && !here) || need + exchange <= pb->caps.shared_bytes) return OK;
     return diag(cx, S_PLAN_SHARED, NOWHERE, NULL,
-                "hold=shared: need=%lld + %lld budget=%lld bytes a group: W=%d V=%d P=%d", (long long)need,
-                (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P);
+                "hold=shared: need=%lld + %lld budget=%lld bytes a group: W=%d V=%d P=%d cluster=%d", (long long)need,
+                (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P, plan->cluster);
 }
 
 /* ---- all rules, in order ---- */

@@ -18,12 +18,16 @@ typedef struct Plan {
 } Plan;
 enum { FUSE_OFF, FUSE_ON };
 enum { DIV_EXACT, DIV_RECIPROCAL };
+enum { EXP_EXACT, EXP_FAST };
 enum { ORDER_PLAN, ORDER_FIXED, ORDER_SERIAL };
 enum { FIXED_PARTIALS = 1024 }; /* of order=fixed: element e of a row is added to partial e mod 1,024 */
 enum { COMBINE_INNER, COMBINE_OUTER };
 enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
 enum { STORE_PLAIN, STORE_STREAM };
 enum { TAIL_EXACT, TAIL_GUARDED, TAIL_HEAD_SHIFT };
+
+/* Lanes that share a row, over all groups of its cluster: lane = group * W + thread. */
+int plan_lanes(const Plan *p);
 
 typedef struct DimInfo {
     const char *name;

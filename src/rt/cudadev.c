@@ -28,7 +28,8 @@ enum {
     ATTR_REGISTERS = 82,
     ATTR_SHARED = 97
 };
-enum { FN_SHARED = 1, FN_LOCAL = 3, FN_REGISTERS = 4, FN_MOST_SHARED = 8 };
+enum { FN_SHARED = 1, FN_LOCAL = 3, FN_REGISTERS = 4, FN_MOST_SHARED = 8, FN_ANY_CLUSTER = 14 };
+enum { LAUNCH_CLUSTER = 4, LAUNCH_OVERLAP = 6, PORTABLE_CLUSTER = 8 }; /* CUlaunchAttributeID */
 
 typedef struct CudaModule {
     Module m;
@@ -38,6 +39,8 @@ typedef struct CudaModule {
     pthread_mutex_t lock;           /* for building it */
     unsigned threads, shared_bytes; /* on-chip memory beyond what the code has by itself */
     int64_t rows_per_group;
+    unsigned cluster;
+    CuLaunchAttr overlap; /* id 0: launches wait for each other */
     PackCheck check;
     Unit unit; /* with text and entry of its own */
 } CudaModule;
@@ -254,6 +257,7 @@ static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunc
         int err = c->cu.module_load(mod, cubin);
         if (!err) err = c->cu.module_function(fn, *mod, u->entry);
         if (!err && u->shared_bytes) err = c->cu.function_set(*fn, FN_MOST_SHARED, (int)u->shared_bytes);
+        if (!err && u->cluster > PORTABLE_CLUSTER) err = c->cu.function_set(*fn, FN_ANY_CLUSTER, 1);
         f->load_ns = os_now_ns() - from;
         rt_put(c->d.rt, file);
         if (!err) return true;
@@ -289,6 +293,18 @@ static void facts_read(const CudaDevice *c, const CudaModule *m, Facts *f) {
     f->shared_bytes += (int)m->shared_bytes;
 }
 
+/* Can the device run all groups of a cluster at once? */
+static bool clusters_fit(const CudaDevice *c, const CudaModule *m) {
+    CuLaunchAttr shape = {.id = LAUNCH_CLUSTER, .value = {.dim = {m->cluster, 1, 1}}};
+    CuLaunch how = {.grid = {m->cluster, 1, 1},
+                    .block = {m->threads, 1, 1},
+                    .shared_bytes = m->shared_bytes,
+                    .attr = &shape,
+                    .nattrs = 1};
+    int n = 0;
+    return c->cu.clusters(&n, m->fn, &how) == 0 && n > 0;
+}
+
 static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     CudaDevice *c = (CudaDevice *)d;
     bool pushed;
@@ -305,6 +321,8 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         m->threads = (unsigned)(u->lanes * u->rows_per_group);
         m->shared_bytes = (unsigned)u->shared_bytes;
         m->rows_per_group = u->rows_per_group;
+        m->cluster = u->cluster > 1 ? (unsigned)u->cluster : 1;
+        if (u->overlap) m->overlap = (CuLaunchAttr){.id = LAUNCH_OVERLAP, .value = {.flag = 1}};
         m->m.facts =
             (Facts){.registers = -1, .local_bytes = -1, .shared_bytes = -1, .groups_per_unit = -1, .code_bytes = -1};
         packs_check(u, &m->check);
@@ -315,6 +333,13 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         fail.slug = S_BUILD_SPILLS;
         snprintf(fail.text, sizeof fail.text, "`%s` has %d bytes of local memory, %lld of them meant; registers=%d",
                  u->entry, m->m.facts.local_bytes, (long long)u->private_bytes, m->m.facts.registers);
+        ok = false;
+    }
+    if (ok && m->cluster > 1 && !clusters_fit(c, m)) {
+        fail.slug = S_BUILD_CLUSTER;
+        snprintf(fail.text, sizeof fail.text,
+                 "`%s`: no %u groups of %u threads, %d registers and %d bytes each run together", u->entry, m->cluster,
+                 m->threads, m->m.facts.registers, m->m.facts.shared_bytes);
         ok = false;
     }
     cuda_leave(c, pushed);
@@ -356,12 +381,20 @@ static Err function_for(Cx *cx, CudaDevice *c, CudaModule *m, const Slot *slots,
 }
 
 static int start(const CudaDevice *c, const CudaModule *m, CuFunction fn, const Slot *slots, int64_t rows, CuStream s) {
-    int64_t most = MOST_BLOCKS * m->rows_per_group;
+    int64_t most = MOST_BLOCKS / m->cluster * m->rows_per_group;
     int err = 0;
     for (int64_t first = 0; first < rows && !err; first += most) {
-        int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group);
+        int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group) * m->cluster;
         void *args[] = {(void *)(uintptr_t)slots, &first, &rows};
-        err = c->cu.launch(fn, (unsigned)blocks, 1, 1, m->threads, 1, 1, m->shared_bytes, s, args, NULL);
+        CuLaunch how = {.grid = {(unsigned)blocks, 1, 1},
+                        .block = {m->threads, 1, 1},
+                        .shared_bytes = m->shared_bytes,
+                        .stream = s,
+                        .attr = (CuLaunchAttr *)(uintptr_t)&m->overlap,
+                        .nattrs = m->overlap.id != 0};
+        err = m->overlap.id
+                  ? c->cu.launch_with(&how, fn, args, NULL)
+                  : c->cu.launch(fn, (unsigned)blocks, 1, 1, m->threads, 1, 1, m->shared_bytes, s, args, NULL);
     }
     return err;
 }

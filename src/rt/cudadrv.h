@@ -44,6 +44,23 @@ typedef struct CuGr *CuGraph;
 typedef struct CuGx *CuGraphExec;
 typedef uint64_t CuPtr;
 
+/* CUlaunchConfig and CUlaunchAttribute. */
+typedef struct CuLaunchAttr {
+    int id;
+    char pad[4];
+    union {
+        char all[64];
+        int flag;
+        unsigned dim[3];
+    } value;
+} CuLaunchAttr;
+typedef struct CuLaunch {
+    unsigned grid[3], block[3], shared_bytes;
+    CuStream stream;
+    CuLaunchAttr *attr;
+    unsigned nattrs;
+} CuLaunch;
+
 /* name in the driver, field, parameters, the CUDA version whose form is meant */
 #define CUDA_FUNCTIONS(F)                                                                                             \
     F(cuInit, init, (unsigned), 2000)                                                                                 \
@@ -75,6 +92,8 @@ typedef uint64_t CuPtr;
     F(cuLaunchKernel, launch,                                                                                         \
       (CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void **, void **), \
       4000)                                                                                                           \
+    F(cuLaunchKernelEx, launch_with, (const CuLaunch *, CuFunction, void **, void **), 11060)                         \
+    F(cuOccupancyMaxActiveClusters, clusters, (int *, CuFunction, const CuLaunch *), 11070)                           \
     F(cuStreamCreate, stream_new, (CuStream *, unsigned), 2000)                                                       \
     F(cuStreamDestroy, stream_free, (CuStream), 4000)                                                                 \
     F(cuStreamSynchronize, stream_sync, (CuStream), 2000)                                                             \

@@ -10,7 +10,7 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
     int64_t rows = 1;
     for (int i = 0; i < pb->prog->naxes; i++)
         if (pb->prog->row_axes >> i & 1) rows *= pb->shape.n[i] < 0 ? 1 : pb->shape.n[i];
-    return (Launch){rows, plan->W, pb->caps.subgroup, plan->P};
+    return (Launch){rows, plan->W, pb->caps.subgroup, plan->P, plan->cluster};
 }
 
 void search_failed(Cx *cx, Trial *t, Fate fate, const Cx *own) {

@@ -97,6 +97,8 @@ typedef struct Unit {
     size_t bytes;
     Abi abi;
     int lanes, rows_per_group;
+    int cluster;  /* GPUs: groups that share a row, each of `lanes` threads */
+    bool overlap; /* GPUs: may start before the launch ahead of it in its stream ends, whose results it waits for */
     int64_t shared_bytes;
     /* GPUs: where packs are one access, what a parameter's pointer (bytes) and strides (elements) along the dimensions
      * align_dims must be multiples of for that; 0: nothing. Other memory takes a slower form. */

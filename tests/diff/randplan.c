@@ -11,7 +11,9 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_store: return c->has_stream_store ? v : STORE_PLAIN;
     case DIM_prefetch: return c->kind == KIND_HOST ? v : 0;
     case DIM_early: return c->kind == KIND_CUDA || c->kind == KIND_METAL ? v : 0;
-    case DIM_cluster:
+    case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
+    case DIM_exp: return c->kind == KIND_CUDA && !c->poly_math ? v : EXP_EXACT;
+    case DIM_cluster: return c->kind == KIND_CUDA && c->max_cluster > 1 && !rng_int(r, 6) ? v : 1;
     case DIM_split:
     case DIM_stages:
     case DIM_min_groups:
@@ -49,6 +51,7 @@ Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
     for (int t = 0; t < TRIES; t++) {
         Plan p = plan_default();
         for (int d = 0; d < DIM_COUNT; d++) *plan_dim(&p, d) = draw(&pb->caps, r, d);
+        if (p.cluster > 1) p.P = 1, p.W = (p.W + pb->caps.subgroup - 1) / pb->caps.subgroup * pb->caps.subgroup;
         draw_holds(cx, pb, r, &p);
         ++*draws;
         Cx own = {.a = cx->a};

@@ -1,6 +1,7 @@
 /* A driver library without a GPU, for tests of rt/cudadev.c: memory is the host's, modules and launches are taken and
  * counted, and what goes wrong is set through the environment. FAKE_CUDA is a list of words:
  *     nodevice       the driver sees none          init           it does not start
+ *     nocluster      no cluster fits it
  *     local=BYTES    of every function             launch, sync, memory, module      the call of that kind fails
  *     copy           a launch copies the first parameter's rows to the second        corrupt=THREADS   one of so many
  *                    threads loses the context: it and every call after it in this process fail
@@ -16,6 +17,7 @@ enum { FAILED = 719, NO_DEVICE = 100, OUT_OF_MEMORY = 2 };
 typedef struct Last {
     unsigned blocks, threads, shared, launches, modules;
     int64_t first, rows;
+    unsigned overlap;
 } Last;
 Last fake_last;
 
@@ -153,6 +155,20 @@ static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsi
     }
     return fails("launch", FAILED);
 }
+typedef struct Launch { /* CUlaunchConfig */
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const int *attr;
+    unsigned nattrs;
+} Launch;
+static int launch_with(const Launch *l, void *f, void **args, void **more) {
+    fake_last.overlap += l->nattrs == 1 && l->attr[0] == 6;
+    return launch(f, l->grid[0], 1, 1, l->block[0], 1, 1, l->shared, l->stream, args, more);
+}
+static int clusters(int *n, void *f, const Launch *l) {
+    (void)f;
+    return *n = word("nocluster") || l->nattrs != 1 || l->attr[0] != 4 ? 0 : 3, 0;
+}
 static int make(void **x, unsigned flags) {
     (void)flags;
     return *x = &fn, 0;
@@ -214,6 +230,8 @@ int cuGetProcAddress_v2(const char *symbol, void **at, int cuda, uint64_t flags,
                AT(cuMemcpyDtoDAsync, across),
                AT(cuMemsetD8, set),
                AT(cuLaunchKernel, launch),
+               AT(cuLaunchKernelEx, launch_with),
+               AT(cuOccupancyMaxActiveClusters, clusters),
                AT(cuStreamCreate, make),
                AT(cuStreamDestroy, one),
                AT(cuStreamSynchronize, one),

@@ -63,7 +63,7 @@ static void prior_gives_the_published_scores(void **state) {
     (void)state;
     Cx *cx = open_cx();
     Caps c = machine("m1max");
-    Launch one = {1, 512, 32, 1};
+    Launch one = {1, 512, 32, 1, 1};
     static const struct {
         int domains, reductions;
         double reload, held;
@@ -85,7 +85,7 @@ static void prior_gives_the_published_scores(void **state) {
             }
     }
     Demand d = demand(2, 1, false);
-    Launch many = {1024, 512, 32, 1}, packed = {65, 32, 32, 4}, none = {0, 512, 32, 1};
+    Launch many = {1024, 512, 32, 1, 1}, packed = {65, 32, 32, 4, 1}, none = {0, 512, 32, 1, 1};
     Score s = score(cx, "prior", &d, &c, &many, "");
     assert_true(term(&s, "program score") == 64 && term(&s, "waves") == 16 && s.total == 1024);
     s = score(cx, "prior", &d, &c, &packed, "");
@@ -105,15 +105,15 @@ static void service_is_its_formula(void **state) {
     d.row = (Bytes){1000, 500, 0, 0};
     const char *k = "dispatch=5,round=1,collective=2,private-byte=3,memory-byte=0.5,global-byte=0.25,capacity=8";
     /* S = 2, P = 3, 7 rows: 3 groups, 18 subgroups; 9 rows are read, 7 written */
-    Launch l = {7, 64, 32, 3};
+    Launch l = {7, 64, 32, 3, 1};
     Score s = score(cx, "service", &d, &c, &l, k);
     double waves = 18.0 / 8, local = 10 + 2 * 2 * 2 + 10 * 3;
     assert_true(term(&s, "waves") == waves && term(&s, "lane's work") == local);
     assert_true(s.total == 5 + local * waves + (9 * 1000 + 7 * 500) * 0.5 + 120 * 0.25);
-    Launch single = {7, 32, 32, 3}; /* one subgroup a row: no barrier, inactive rows read nothing */
+    Launch single = {7, 32, 32, 3, 1}; /* one subgroup a row: no barrier, inactive rows read nothing */
     s = score(cx, "service", &d, &c, &single, k);
     assert_true(term(&s, "waves") == 9.0 / 8 && term(&s, "memory") == 7 * 1500 * 0.5);
-    Launch few = {1, 32, 32, 1};
+    Launch few = {1, 32, 32, 1, 1};
     s = score(cx, "service", &d, &c, &few, k);
     assert_true(term(&s, "waves") == 1);
     arena_free(cx->a);
@@ -126,14 +126,14 @@ static void roofline_is_seconds(void **state) {
     Demand d = demand(2, 1, true);
     d.collectives = 1, d.barriers = 1;
     d.lane_ops[COST_ALU] = 24, d.lane_ops[COST_MEMORY] = 4;
-    Launch big = {1 << 20, 512, 32, 1};
+    Launch big = {1 << 20, 512, 32, 1, 1};
     Score s = score(cx, "roofline", &d, &c, &big, "");
     double bytes = (double)(1 << 20) * 2 * 16384;
     assert_true(term(&s, "memory") == bytes / c.copy_bytes_per_s); /* held: only what memory must deliver */
     assert_true(s.total == term(&s, "memory") + term(&s, "latency") + term(&s, "launch"));
     /* a last, partial wave costs a whole one */
     d.lane_ops[COST_ALU] = 1e6;
-    Launch full = {132, 512, 32, 1}, over = {133, 512, 32, 1};
+    Launch full = {132, 512, 32, 1, 1}, over = {133, 512, 32, 1, 1};
     Score a = score(cx, "roofline", &d, &c, &full, ""), b = score(cx, "roofline", &d, &c, &over, "");
     assert_true(term(&b, "arithmetic") == 2 * term(&a, "arithmetic"));
     assert_true(b.total > a.total);
@@ -165,7 +165,7 @@ static void roofline_is_seconds(void **state) {
     assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
     /* rows that stay in a cache are not priced at the memory's rate; a host's stripes are memory, a GPU's are not */
     Caps host = machine("avx512");
-    Launch fits = {16, 64, 16, 1}, spills = {1 << 16, 64, 16, 1};
+    Launch fits = {16, 64, 16, 1, 1}, spills = {1 << 16, 64, 16, 1, 1};
     Score near = score(cx, "roofline", &d, &host, &fits, ""), far = score(cx, "roofline", &d, &host, &spills, "");
     assert_true(term(&near, "memory") / 16 < term(&far, "memory") / (1 << 16));
     d.row.private_read = 1e6;
@@ -180,7 +180,7 @@ static void calls_that_are_off(void **state) {
     Cx *cx = open_cx();
     Caps c = machine("m1max");
     Demand d = demand(2, 1, false), unknown = {0};
-    Launch l = {64, 512, 32, 1};
+    Launch l = {64, 512, 32, 1, 1};
     const CostPolicy *p;
     Score s;
     double k[MAX_COEFS];
@@ -200,7 +200,7 @@ static void calls_that_are_off(void **state) {
     k[0] = -1;
     assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &l, k, &s), ERR_ARGUMENT);
     assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
-    const Launch off[] = {{-1, 512, 32, 1}, {1, 0, 32, 1}, {1, 512, 0, 1}, {1, 512, 32, 0}};
+    const Launch off[] = {{-1, 512, 32, 1, 1}, {1, 0, 32, 1, 1}, {1, 512, 0, 1, 1}, {1, 512, 32, 0, 1}};
     for (int i = 0; i < COUNT(off); i++) {
         assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &off[i], NULL, &s), ERR_ARGUMENT);
         assert_int_equal(cx->last->slug, S_ARG);
@@ -249,7 +249,7 @@ static void a_hostile_policy_only_ranks(void **state) {
     Cx *cx = open_cx();
     Caps c = machine("m1max"), c0 = c;
     Demand d = demand(2, 1, false), d0 = d;
-    Launch l = {64, 512, 32, 1}, l0 = l;
+    Launch l = {64, 512, 32, 1, 1}, l0 = l;
     for (int i = 0; i < 9; i++) {
         double k[] = {i};
         Score s;
@@ -280,7 +280,7 @@ static void random_is_the_same_everywhere(void **state) {
     (void)state;
     Cx *cx = open_cx();
     Caps c = machine("m1max"), other = machine("avx2");
-    Launch l = {64, 512, 32, 1}, wide = {64, 1024, 32, 1};
+    Launch l = {64, 512, 32, 1, 1}, wide = {64, 1024, 32, 1, 1};
     double seen[200];
     for (int i = 0; i < 200; i++) {
         Demand d = {0};

@@ -86,6 +86,10 @@ static const struct {
     {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep div=reciprocal hold.x=shared", TY_BF16, 64},
     {"layernorm", "layernorm", "rows=64,n=4098", "W=256 V=8 early=on hold.x=register", TY_BF16, 168},
     {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},
+    {"reduce", "argmax", "rows=8,n=151936", "W=256 V=8 cluster=16 flight=4 overlap=on", TY_BF16, 64},
+    {"softmax", "softmax", "rows=2048,n=131072", "W=256 V=8 cluster=8 load=keep exp=fast hold.x=shared", TY_BF16, 40},
+    {"layernorm", "layernorm", "rows=128,n=8193",
+     "W=512 V=1 cluster=2 stat=shifted hold.x=register early=on overlap=on", TY_F32, 64},
 };
 
 static void test_kernels_compile(void **state) {
@@ -262,6 +266,7 @@ static void test_no_driver(void **state) {
 typedef struct Last { /* as there */
     unsigned blocks, threads, shared, launches, modules;
     int64_t first, rows;
+    unsigned overlap;
 } Last;
 
 typedef struct Fake {
@@ -380,6 +385,28 @@ static void test_launch(void **state) {
     fake_close(&f);
 }
 
+static void test_clusters(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    Fake f;
+    Module *m;
+    fake_open(&f, "", "W=32 V=4 cluster=2 overlap=on hold.x=shared");
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    _Alignas(16) static char memory[64];
+    Slot s[16] = {{.p = memory}, {.p = memory}};
+    s[f.u.abi.stride[0][0]].i = s[f.u.abi.stride[1][0]].i = 256;
+    assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
+    assert_true(f.last->blocks == 128 && f.last->threads == 32 && f.last->overlap == 1);
+    assert_int_equal(f.last->shared, 32 * 4 * 4); /* of a row's 256 elements a group keeps half */
+    mod_free(m);
+    fake_close(&f);
+    fake_open(&f, "nocluster", "W=32 V=4 cluster=2");
+    expect(&f, mod_build(&f.cx, f.d, &f.u, &m), S_BUILD_CLUSTER);
+    fake_close(&f);
+}
+
 static void test_troubles(void **state) {
     (void)state;
     Nvrtc rtc;
@@ -445,9 +472,10 @@ static void test_legal(void **state) {
         const char *plan;
         Slug slug;
     } rows[] = {{"W=1024 V=4 hold.x=shared", S_PLAN_SHARED}, /* 256 KiB */
-                {"W=1024 V=4 cluster=2", S_PLAN_MACHINE},    {"W=1024 V=4 split=2", S_PLAN_MACHINE},
-                {"W=1024 V=4 stages=1", S_PLAN_MACHINE},     {"W=1024 V=4 grid=1", S_PLAN_MACHINE},
-                {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},   {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
+                {"W=64 V=4 P=2 cluster=2", S_PLAN_CLUSTER},  {"W=16 V=4 cluster=2", S_PLAN_CLUSTER},
+                {"W=1024 V=4 split=2", S_PLAN_MACHINE},      {"W=1024 V=4 stages=1", S_PLAN_MACHINE},
+                {"W=1024 V=4 grid=1", S_PLAN_MACHINE},       {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},
+                {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
     for (int i = 0; i < COUNT(rows); i++) {
         Cx own = {.a = cx.a};
         assert_int_equal(plan_read(&own, rows[i].plan, &plan), OK);
@@ -457,9 +485,12 @@ static void test_legal(void **state) {
     assert_int_equal(plan_read(&cx, "W=1024 V=4 early=on min-groups=2", &plan), OK);
     assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), OK);
     caps_preset("avx2", &pb.caps);
-    assert_int_equal(plan_read(&cx, "W=8 early=on", &plan), OK);
-    assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), ERR_REFUSED);
-    assert_int_equal(cx.last->slug, S_PLAN_MACHINE);
+    static const char *const gpu[] = {"W=8 early=on", "W=8 exp=fast", "W=8 overlap=on", "W=8 cluster=2"};
+    for (int i = 0; i < COUNT(gpu); i++) {
+        assert_int_equal(plan_read(&cx, gpu[i], &plan), OK);
+        assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), ERR_REFUSED);
+        assert_int_equal(cx.last->slug, S_PLAN_MACHINE);
+    }
     arena_free(cx.a);
 }
 
@@ -468,7 +499,7 @@ int main(void) {
         cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment), cmocka_unit_test(test_kernels_compile),
         cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),    cmocka_unit_test(test_no_compiler),
         cmocka_unit_test(test_no_driver),      cmocka_unit_test(test_device),    cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_troubles),       cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),  cmocka_unit_test(test_legal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

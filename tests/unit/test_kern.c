@@ -250,10 +250,16 @@ static void test_join_tree(void **state) {
         for (int s = 0; s < COUNT(subgroups); s++)
             for (int c = COMBINE_INNER; c <= COMBINE_OUTER; c++) {
                 Met m = {.W = d->legal[i]};
-                join_tree(m.W, subgroups[s], c, meet, &m);
+                join_tree(m.W, subgroups[s], c, 1, meet, &m);
                 assert_int_equal(m.steps, m.W - 1);
                 assert_false(m.gone[0]);
             }
+    for (int cluster = 1; cluster <= 16; cluster *= 2) { /* groups of 64 lanes */
+        Met m = {.W = 64 * cluster};
+        join_tree(m.W, 32, COMBINE_INNER, cluster, meet, &m);
+        assert_int_equal(m.steps, m.W - 1);
+        for (int g = 0; g < cluster; g++) assert_true(m.gone[64 * g] == (g > 0));
+    }
 }
 
 /* ---- faults ---- */

@@ -205,10 +205,11 @@ static void values_out_of_their_list(void **state) {
     fix(&f, "softmax", "m1max", 4096);
     for (int d = 0; d < DIM_COUNT; d++) {
         Plan p = plan_default();
+        Cx own = {.a = f.cx.a};
         *plan_dim(&p, d) = 12345;
-        refused_as(&f.cx, plan_check(&f.cx, &f.pb, &p, NULL, NULL), "plan.value_not_legal", "=12345");
+        refused_as(&own, plan_check(&own, &f.pb, &p, NULL, NULL), "plan.value_not_legal", "=12345");
         *plan_dim(&p, d) = -1;
-        refused_as(&f.cx, plan_check(&f.cx, &f.pb, &p, NULL, NULL), "plan.value_not_legal", "=-1");
+        refused_as(&own, plan_check(&own, &f.pb, &p, NULL, NULL), "plan.value_not_legal", "=-1");
     }
     Plan p = plan_default();
     p.nholds = 1;
@@ -235,7 +236,7 @@ static void the_machine_refuses(void **state) {
     refused(&f, "W=64 combine=outer", "plan.combine_outer", "W=64 subgroup=32");
     refused(&f, "load=keep", "plan.no_load_policy", "load=keep");
     refused(&f, "store=stream", "plan.no_store_policy", "store=stream");
-    refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4: not on metal");
+    refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4 on a metal machine: most=1");
     refused(&f, "split=8", "plan.not_on_this_machine", "split=8");
     refused(&f, "stages=2", "plan.not_on_this_machine", "stages=2");
     refused(&f, "min-groups=2", "plan.not_on_this_machine", "min-groups=2");
@@ -263,7 +264,7 @@ static void the_machine_refuses(void **state) {
     done(&f);
     fix(&f, "softmax", "avx2", 4096);
     refused(&f, "hold.x=shared", "plan.no_shared", "shared_bytes=0");
-    refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4: not on host");
+    refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4 on a host machine: most=1");
     legal_plan(&f, "V=16 combine=outer prefetch=2 store=stream P=32", NULL);
     Caps off = f.pb.caps;
     off.subgroup = 0;
