@@ -37,6 +37,8 @@ static const Row fixed[] = {
     /* x 2^y in three factors that f32 holds, the smallest exponent last: where the product becomes subnormal before the
      * last step, the result is zero. */
     {"ldexp_f32", "FN f32 ldexp_f32(f32 x, f32 y) {\n"
+                  "#ifndef LANES_IN_TURN /* where a branch costs less than what it spares */\n"
+                  "    if (fabs(y) <= 126.0f) return x * F32_OF((127 + (i32)y) << 23);\n#endif\n"
                   "    const i32 k = (i32)(y != y ? 0.0f : y > 378.0f ? 378.0f : y < -378.0f ? -378.0f : y);\n"
                   "    const i32 c = k > 126 ? 126 : k < -126 ? -126 : k, d = k - c;\n"
                   "    const i32 b = d > 126 ? 126 : d < -126 ? -126 : d, a = d - b;\n"
@@ -67,7 +69,7 @@ static const Row fixed[] = {
      "#elif defined(cl_intel_subgroups)\n#define exchange(x, h, who) intel_sub_group_shuffle_xor(x, "
      "(u32)(h))\n"
      "#else /* NVIDIA: inline PTX */\nFN u32 exchange(u32 x, i32 h, u32 who) {\n    u32 r;\n"
-     "    asm volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 0x1f, %3;\" : \"=r\"(r) : \"r\"(x), \"r\"(h), "
+     "    __asm__ volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 0x1f, %3;\" : \"=r\"(r) : \"r\"(x), \"r\"(h), "
      "\"r\"(who));\n    return r;\n}\n#endif\n"},
     /* the bits of an element into a word that holds zeros there */
     {"put1", "#define put1(w, shift, x) w |= (u32)(x) << (shift)\n"},
@@ -297,14 +299,16 @@ void opencl_prelude(Emit *e, const char *body, Buf *out) {
     else
         buf_str(out, "#define GROUP(n) __attribute__((reqd_work_group_size(n, 1, 1)))\n");
     buf_str(out, "typedef char i8; typedef short i16; typedef int i32; typedef long i64; typedef float f32; typedef "
-                 "bool b1;\ntypedef uchar u8, bool8, f8e4m3, f8e5m2; typedef ushort u16, f16, bf16; typedef uint u32; "
+                 "bool b1;\ntypedef uchar u8, f8e4m3, f8e5m2; typedef ushort u16, f16, bf16; typedef uint u32; "
                  "typedef ulong u64;\n");
+    if (e->pb->caps.lanes_in_turn) buf_str(out, "#define LANES_IN_TURN\n");
     if (e->pb->caps.has_f64)
         buf_str(out, "typedef double f64;\n#define F64_OF(x) as_double(x)\n#define I64_OF(x) as_long(x)\n"
                      "#define NAN_F64 F64_OF(0x7ff8000000000000l)\n#define INF_F64 F64_OF(0x7ff0000000000000l)\n");
     else
         buf_str(out, "typedef ulong f64; /* its bits */\n");
-    buf_str(out, "#define FN static inline\n#define F32_OF(x) as_float(x)\n#define U32_OF(x) as_uint(x)\n#define "
+    buf_str(out, "#define bool8 uchar /* a word that OpenCL C reserves */\n#define FN static inline\n#define F32_OF(x) "
+                 "as_float(x)\n#define U32_OF(x) as_uint(x)\n#define "
                  "I32_OF(x) as_int(x)\n"
                  "#define rintf rint\n#define NAN_F32 F32_OF(0x7fc00000)\n#define INF_F32 F32_OF(0x7f800000)\n"
                  "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n");
