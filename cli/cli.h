@@ -33,6 +33,9 @@ enum {
     CMD_PLAN,
     CMD_EMIT,
     CMD_TUNE,
+    CMD_BENCH,
+    CMD_CATALOG,
+    CMD_REPLAY,
     CMD_TRIALS,
     CMD_WISDOM,
     CMD_DEVICES,
@@ -52,10 +55,10 @@ typedef struct Options {
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
     const char *shape, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device, *isa,
-        *strided, *fill, *out_dir, *output, *header, *receipt, *store;
-    List in, out, cases;
-    int64_t threads, seed, limit, budget_candidates;
-    double budget_seconds, budget_compile_seconds;
+        *strided, *fill, *out_dir, *output, *header, *receipt, *store, *figures, *primary;
+    List in, out, cases, peers;
+    int64_t threads, seed, limit, budget_candidates, samples, rounds, rotate_mb;
+    double budget_seconds, budget_compile_seconds, sample_ms, warmup_ms;
     int effort; /* -1: the subcommand's own */
     bool json, quiet, kern, why, standalone, list, help, version, alias, summed, audit_pruning, resume, no_store;
 } Options;
@@ -184,7 +187,8 @@ const char *cli_types(const Cli *c);
 
 /* ---- progress.c ---- */
 void progress_start(Cli *c);
-int progress_step(void *c, const rowfold_progress *p); /* of rowfold_compile_options */
+int progress_step(void *c, const rowfold_progress *p);              /* of rowfold_compile_options */
+int progress_evidence(void *c, const rowfold_evidence_progress *p); /* of rowfold_evidence_options */
 void progress_end(void);
 bool progress_stopped(void); /* Ctrl-C was pressed */
 
@@ -215,6 +219,15 @@ void candidates_print(Cli *c, const Json *candidates, int64_t limit, FILE *f);
 void demand_print(Cli *c, const char *json, FILE *f);
 const char *verdict_text(Cli *c, const char *json);
 
+/* ---- evidence.c: what bench, catalog and replay share ---- */
+typedef struct Suite {
+    const char *name, *text, *folder;
+} Suite;
+Rc suite_find(Cli *c, const char *word, Suite *out); /* --case in place of it; word NULL: none is given */
+Rc evidence_options(Cli *c, rowfold_evidence_options *o);
+Rc record_read(Cli *c, const char *path, char **text, size_t *n);
+Rc record_write(Cli *c, const char *path, const char *json); /* NULL: on stdout */
+
 /* ---- trials.c ---- */
 const char *filter_words(Cli *c, int from); /* the words from there on, as a filter */
 void trials_print(Cli *c, const Json *trials, FILE *f);
@@ -224,6 +237,9 @@ Rc command_plan(Cli *c);
 Rc command_emit(Cli *c);
 Rc command_tune(Cli *c);
 Rc command_audit(Cli *c); /* prune.c: of tune --audit-pruning */
+Rc command_bench(Cli *c);
+Rc command_catalog(Cli *c);
+Rc command_replay(Cli *c);
 Rc command_trials(Cli *c);
 Rc command_wisdom(Cli *c);
 Rc command_devices(Cli *c);

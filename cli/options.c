@@ -14,6 +14,9 @@ enum {
     PLAN = 1 << CMD_PLAN,
     EMIT = 1 << CMD_EMIT,
     TUNE = 1 << CMD_TUNE,
+    BENCH = 1 << CMD_BENCH,
+    CATALOG = 1 << CMD_CATALOG,
+    REPLAY = 1 << CMD_REPLAY,
     TRIALS = 1 << CMD_TRIALS,
     WISDOM = 1 << CMD_WISDOM,
     DEVICES = 1 << CMD_DEVICES,
@@ -21,7 +24,9 @@ enum {
     CHECK = 1 << CMD_CHECK,
     HELP = 1 << CMD_HELP,
     KERNELS = RUN | PLAN | EMIT | TUNE,
-    ALL = KERNELS | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | HELP
+    CHOOSE = BENCH | CATALOG, /* plans of many cases */
+    EVIDENCE = CHOOSE | REPLAY,
+    ALL = KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | HELP
 };
 
 typedef enum Form {
@@ -53,10 +58,12 @@ static const struct Option {
     {"out", 0, LISTED, O(out), RUN, 0, "NAME=FILE", "output to a .npy file; may be repeated"},
     {"out-dir", 0, TEXT, O(out_dir), RUN, 0, "DIR", "every output to DIR/NAME.npy"},
     {"fill", 0, TEXT, O(fill), RUN, 0, "KIND", "random inputs: uniform (default) normal wide cancel ties special"},
-    {"seed", 0, COUNTED, O(seed), RUN | TUNE, 0, "N", "seed of random inputs (default 1)"},
-    {"pin", 0, JOINED, O(pin), KERNELS, 0, "DIMS", "fix dimensions of the plan: W=256,hold.x=register"},
+    {"case", 0, LISTED, O(cases), CHOOSE, 0, "LINE",
+     "a case in place of a suite: \"FILE KERNEL SHAPE TYPES [pin=DIMS]\"; may be repeated"},
+    {"seed", 0, COUNTED, O(seed), RUN | TUNE | CHOOSE, 0, "N", "seed of random inputs (default 1)"},
+    {"pin", 0, JOINED, O(pin), KERNELS | CHOOSE, 0, "DIMS", "fix dimensions of the plan: W=256,hold.x=register"},
     {"plan", 0, TEXT, O(plan), KERNELS, 0, "PLAN", "a whole plan, as rowfold prints it"},
-    {"search", 0, JOINED, O(search), PLAN | TUNE, 0, "DIMS",
+    {"search", 0, JOINED, O(search), PLAN | TUNE | CHOOSE, 0, "DIMS",
      "values to search instead of the default space's: W=32:1024,V=1/4,hold.x"},
     {"tune-holds", 0, JOINED, O(joint), TUNE, 0, "LIST",
      "every combination of reload,register ... for all values; so too --tune-W 32,64 and any other dimension"},
@@ -66,38 +73,52 @@ static const struct Option {
     {"case", 0, LISTED, O(cases), TUNE, 0, "AXES", "shape of a case of --audit-pruning; may be repeated"},
     {"regime", 0, TEXT, O(regime), TUNE, 0, "NAME",
      "resident (default): timed on the same memory; cold: on 200 MB in turn"},
-    {"policy", 0, TEXT, O(policy), KERNELS, 0, "NAME",
+    {"policy", 0, TEXT, O(policy), KERNELS | CHOOSE, 0, "NAME",
      "cost policy that ranks: roofline (default) prior service random"},
-    {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE, 0, "EFFORT",
-     "estimate, recall, measure or exhaustive (default: measure for tune, else estimate)"},
-    {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE, 1, "N", "time at most N plans"},
-    {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE, 0, "S", "start no plan after S seconds"},
+    {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE | CHOOSE, 0, "EFFORT",
+     "estimate, recall, measure or exhaustive (default: estimate for run and emit, else measure)"},
+    {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE | CHOOSE, 1, "N", "time at most N plans"},
+    {"budget-seconds", 0, TIMED, O(budget_seconds), RUN | EMIT | TUNE | CHOOSE, 0, "S",
+     "start no plan after S seconds"},
     {"budget-compile-seconds", 0, TIMED, O(budget_compile_seconds), TUNE, 0, "S",
      "start no plan after compilers took S seconds together"},
-    {"store", 0, TEXT, O(store), RUN | EMIT | TUNE | TRIALS | WISDOM, 0, "FILE",
+    {"store", 0, TEXT, O(store), RUN | EMIT | TUNE | CHOOSE | TRIALS | WISDOM, 0, "FILE",
      "what is remembered between runs (default: $ROWFOLD_STORE, or trials.db in the data folder)"},
     {"no-store", 0, FLAG, O(no_store), RUN | EMIT | TUNE, 0, NULL, "remember nothing"},
     {"resume", 0, FLAG, O(resume), TUNE, 0, NULL, "do not run again what the store has of this search"},
-    {"device", 0, TEXT, O(device), KERNELS, 0, "NAME",
+    {"rounds", 0, COUNTED, O(rounds), REPLAY, 2, "N", "rounds of the replay, an even number (default 4)"},
+    {"figures", 0, JOINED, O(figures), BENCH | REPLAY, 0, "NAMES",
+     "device.batch.cold,end_to_end.single.resident ... (default: all eight)"},
+    {"primary", 0, TEXT, O(primary), REPLAY, 0, "NAME", "the figure that is told of (default device.batch.cold)"},
+    {"peers", 0, LISTED, O(peers), BENCH | REPLAY, 0, "NAME",
+     "measure a peer beside: numpy, onednn ... or the path of an adapter; may be repeated"},
+    {"samples", 0, COUNTED, O(samples), BENCH | REPLAY, 1, "N", "samples of each figure (default 9)"},
+    {"sample-ms", 0, TIMED, O(sample_ms), BENCH | REPLAY, 0, "MS", "least time of a batch (default 20)"},
+    {"warmup-ms", 0, TIMED, O(warmup_ms), BENCH | REPLAY, 0, "MS", "time before anything is kept (default 150)"},
+    {"rotate-mb", 0, COUNTED, O(rotate_mb), BENCH | REPLAY, 1, "MB",
+     "memory that cold calls take in turn (default 200)"},
+    {"device", 0, TEXT, O(device), KERNELS | EVIDENCE, 0, "NAME",
      "best (default; of run: host), cuda:0, opencl:0, preset:h200 ...: see rowfold devices"},
-    {"isa", 0, TEXT, O(isa), KERNELS | DEVICES, 0, "NAME", "instructions of host kernels: avx512 avx2 neon portable"},
-    {"threads", 0, COUNTED, O(threads), KERNELS, 1, "N",
+    {"isa", 0, TEXT, O(isa), KERNELS | EVIDENCE | DEVICES, 0, "NAME",
+     "instructions of host kernels: avx512 avx2 neon portable"},
+    {"threads", 0, COUNTED, O(threads), KERNELS | EVIDENCE, 1, "N",
      "threads of host kernels (default: as many as there are cores)"},
     {"strided", 0, JOINED, O(strided), KERNELS, 0, "NAMES", "parameters with any element strides: x,y; * for all"},
     {"alias", 0, FLAG, O(alias), KERNELS, 0, NULL, "inputs may change during a call: keep nothing"},
-    {"summed-budget", 0, FLAG, O(summed), KERNELS, 0, NULL,
+    {"summed-budget", 0, FLAG, O(summed), KERNELS | CHOOSE, 0, NULL,
      "add up all kept values, even those that never live at once"},
     {"kern", 0, FLAG, O(kern), PLAN, 0, NULL, "print the chosen plan as loops and lanes"},
     {"why", 0, FLAG, O(why), PLAN, 0, NULL, "print every refusal, and what each kind means"},
     {"limit", 0, COUNTED, O(limit), PLAN | TRIALS, 0, "N", "candidates in the table (default 20; 0: all)"},
     {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL,
      "add a plain C function, rowfold_KERNEL, that takes dense arrays"},
-    {"output", 'o', TEXT, O(output), EMIT | WISDOM, 0, "FILE", "write the source, or what is exported, to FILE"},
+    {"output", 'o', TEXT, O(output), EMIT | WISDOM | EVIDENCE, 0, "FILE",
+     "write the source, what is exported, or the record to FILE"},
     {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
     {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
     {"list", 0, FLAG, O(list), EXPLAIN, 0, NULL, "list all slugs"},
-    {"quiet", 'q', FLAG, O(quiet), KERNELS | TRIALS | WISDOM, 0, NULL, "no progress and no notes"},
-    {"json", 0, FLAG, O(json), KERNELS | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK, 0, NULL,
+    {"quiet", 'q', FLAG, O(quiet), KERNELS | EVIDENCE | TRIALS | WISDOM, 0, NULL, "no progress and no notes"},
+    {"json", 0, FLAG, O(json), KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK, 0, NULL,
      "print one JSON document instead of text"},
     {"help", 'h', FLAG, O(help), ALL, 0, NULL, "print this help"},
 #undef O
@@ -131,6 +152,33 @@ static const struct Command {
      "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096\n"
      "  rowfold tune kernels/softmax.row --shape rows=1024,n=4096 --effort exhaustive --pin V=1 --search W=32:256\n"
      "  rowfold tune kernels/rmsnorm.row --shape rows=4096,n=1024 --type bf16 --budget-seconds 20 --json\n"},
+    {"bench", "SUITE|--case LINE [OPTION...]",
+     "measure the cases of a suite: four figures in two regimes, beside ceilings",
+     "SUITE is a file with a case a line, or the name of one that came with rowfold: smoke, prior-12, prior-25, "
+     "llm-20.\n"
+     "Every case is planned as tune does and then measured in a process of its own. Ctrl-C keeps what was measured.\n"
+     "docs/measuring.md says what the figures mean, docs/records.md what the record holds.",
+     "  rowfold bench smoke\n"
+     "  rowfold bench prior-12 --threads 1 --peers numpy --peers onednn -o prior-12.json\n"
+     "  rowfold bench --case \"kernels/softmax.row softmax rows=64,n=1000 f32\" --effort estimate --json\n"},
+    {"catalog", "freeze SUITE -o FILE | show FILE | verify FILE [OPTION...]",
+     "freeze the plans chosen for a suite, show them, verify them",
+     "A catalog is named by its own SHA-256: one that was altered is refused. verify also plans, lowers and emits "
+     "every\n"
+     "case anew and says what does not come out as it was frozen.",
+     "  rowfold catalog freeze prior-12 --pin hold.x=reload -o reload.json\n"
+     "  rowfold catalog freeze prior-12 -o best.json\n"
+     "  rowfold catalog verify best.json\n"},
+    {"replay", "REFERENCE CANDIDATE -o RECORD [OPTION...]",
+     "compare two catalogs: paired, frozen, every measurement anew",
+     "Every case of every round is measured on both sides, each in a process and with a build of its own, in orders "
+     "that\n"
+     "are in balance. An interrupted replay goes on when the same command is given again. Outputs are archived beside "
+     "the\n"
+     "record, in RECORD.outputs.",
+     "  rowfold replay reload.json best.json -o replay.json\n"
+     "  rowfold replay reload.json best.json --rounds 8 --figures device.batch.resident,device.batch.cold -o "
+     "replay.json\n"},
     {"trials", "[FILTER...] [OPTION...]", "list what the store remembers of candidates that were tried, youngest first",
      "FILTER: kernel=NAME problem=SHA program=SHA shape=AXES device=PART rowfold=VERSION, or a kernel's name.",
      "  rowfold trials\n"
@@ -302,7 +350,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
         if (strcmp(argv[i], "--json") == 0) c->o.json = true;
     c->o.effort = -1, c->o.seed = 1, c->o.limit = 20;
     if (argc < 2)
-        return fail(c, F_COMMAND, "run, plan, emit, tune, trials, wisdom, devices, explain, check, help",
+        return fail(c, F_COMMAND,
+                    "run, plan, emit, tune, bench, catalog, replay, trials, wisdom, devices, explain, check, help",
                     "a command is missing");
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return c->o.version = true, RC_OK;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return c->o.command = CMD_HELP, RC_OK;
@@ -311,7 +360,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
         const char *names[CMD_COUNT];
         for (int i = 0; i < CMD_COUNT; i++) names[i] = commands[i].name;
         const char *meant = near_word(argv[1], names, CMD_COUNT);
-        return fail(c, F_COMMAND, "run, plan, emit, tune, trials, wisdom, devices, explain, check, help",
+        return fail(c, F_COMMAND,
+                    "run, plan, emit, tune, bench, catalog, replay, trials, wisdom, devices, explain, check, help",
                     "there is no command \"%s\"%s", argv[1], meant ? cli_text(c, "; did you mean %s?", meant) : "");
     }
     for (int i = 0; i < COUNT(options); i++)

@@ -85,6 +85,31 @@ static void reasons(Text *t, const char *all, size_t room) {
     }
 }
 
+/* A line with a bar on a terminal, else a line of its own; reasons where there is room. Frees the text. */
+static void draw(Text *t, double share, const char *why) {
+    if (now.terminal) {
+        struct winsize w = {0};
+        const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
+        int bar = width - 1 - (int)t->n - 3;
+        bar = bar > BAR ? BAR : bar < 4 ? 0 : bar;
+        const int full = (int)(share * bar);
+        if (bar == BAR) text_put(t, " ", 1), reasons(t, why, (size_t)(width - 4 - BAR));
+        fputs("\r\033[K", stderr);
+        if (bar) {
+            fputs(now.colour ? "[\033[32m" : "[", stderr);
+            for (int i = 0; i < bar; i++) fputc(i < full ? '#' : '.', stderr);
+            fputs(now.colour ? "\033[0m] " : "] ", stderr);
+        }
+        fprintf(stderr, "%.*s", width > 1 ? width - 1 : 1, t->s);
+        now.drawn = true;
+    } else {
+        if (*why) text_put(t, " ", 1), reasons(t, why, 200);
+        fprintf(stderr, "rowfold: %s\n", t->s);
+    }
+    fflush(stderr);
+    text_free(t);
+}
+
 int progress_step(void *user, const rowfold_progress *p) {
     Cli *c = user;
     const bool last = p->tried >= p->total;
@@ -99,27 +124,19 @@ int progress_step(void *user, const rowfold_progress *p) {
     if (p->failed) text_fmt(&t, "failed %lld  ", (long long)p->failed);
     text_fmt(&t, "%s", short_time(c, p->elapsed_s));
     if (p->left_s >= 0 && !last) text_fmt(&t, ", %s left", short_time(c, p->left_s));
-    if (now.terminal) {
-        struct winsize w = {0};
-        const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
-        int bar = width - 1 - (int)t.n - 3;
-        bar = bar > BAR ? BAR : bar < 4 ? 0 : bar;
-        const int full = (int)(share * bar);
-        if (bar == BAR) text_put(&t, " ", 1), reasons(&t, p->reasons, (size_t)(width - 4 - BAR));
-        fputs("\r\033[K", stderr);
-        if (bar) {
-            fputs(now.colour ? "[\033[32m" : "[", stderr);
-            for (int i = 0; i < bar; i++) fputc(i < full ? '#' : '.', stderr);
-            fputs(now.colour ? "\033[0m] " : "] ", stderr);
-        }
-        fprintf(stderr, "%.*s", width > 1 ? width - 1 : 1, t.s);
-        now.drawn = true;
-    } else {
-        if (*p->reasons) text_put(&t, " ", 1), reasons(&t, p->reasons, 200);
-        fprintf(stderr, "rowfold: %s\n", t.s);
-    }
-    fflush(stderr);
-    text_free(&t);
+    draw(&t, share, p->reasons);
+    return stopped;
+}
+
+int progress_evidence(void *user, const rowfold_evidence_progress *p) {
+    Cli *c = user;
+    const double share = p->total > 0 ? (double)p->done / (double)p->total : 0;
+    if (now.silent || p->done == p->total) return stopped;
+    Text t = {0};
+    text_fmt(&t, "%d/%d  %s", p->done, p->total, short_time(c, p->elapsed_s));
+    if (p->done > 0) text_fmt(&t, ", %s left", short_time(c, p->elapsed_s * (1 - share) / share));
+    text_fmt(&t, "  %s", p->what);
+    draw(&t, share, "");
     return stopped;
 }
 

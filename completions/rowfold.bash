@@ -4,7 +4,7 @@ _rowfold() {
     local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:opencl preset:pocl preset:avx512 preset:avx2 preset:neon"
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune trials wisdom devices explain check help --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices explain check help --help --version" -- "$word")
         return
     fi
     case $previous in
@@ -20,7 +20,9 @@ _rowfold() {
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
-    --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --case | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
+    --figures | --primary) words="device.batch.resident device.batch.cold device.single.resident device.single.cold end_to_end.batch.resident end_to_end.batch.cold end_to_end.single.resident end_to_end.single.cold" ;;
+    --peers) words="numpy plain_c onednn torch_eager torch_compile onnxruntime liger quack flashinfer" ;;
+    --case | --rounds | --samples | --sample-ms | --warmup-ms | --rotate-mb | --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
     esac
     if [ -n "$words" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
@@ -32,6 +34,9 @@ _rowfold() {
         plan) options="--shape --type --const --pin --plan --search --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
         emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
         tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --audit-pruning --case --regime --policy --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        bench) options="--case --seed --pin --search --policy --effort --budget-candidates --budget-seconds --store --figures --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --summed-budget --output --quiet --json --help" ;;
+        catalog) options="--case --seed --pin --search --policy --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
+        replay) options="--rounds --figures --primary --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --output --quiet --json --help" ;;
         trials) options="--store --limit --quiet --json --help" ;;
         wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;
@@ -53,7 +58,19 @@ _rowfold() {
             if [ "$COMP_CWORD" = 2 ]; then compgen -W "show why export import forget" -- "$word"; else compgen -f -- "$word"; fi
         )
         ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune trials wisdom devices explain check" -- "$word") ;;
+    bench)
+        mapfile -t COMPREPLY < <(
+            compgen -W "smoke prior-12 prior-25 llm-20" -- "$word"
+            compgen -f -X '!*.suite' -- "$word"
+        )
+        ;;
+    catalog)
+        mapfile -t COMPREPLY < <(
+            if [ "$COMP_CWORD" = 2 ]; then compgen -W "freeze show verify" -- "$word"; else compgen -f -- "$word"; fi
+        )
+        ;;
+    replay) mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices explain check" -- "$word") ;;
     esac
 }
 complete -o filenames -F _rowfold rowfold

@@ -334,6 +334,72 @@ ROWFOLD_API rowfold_status rowfold_wisdom_forget(rowfold_context *ctx, const cha
 /* Where a store lies; the file need not be there. */
 ROWFOLD_API rowfold_status rowfold_store_path(rowfold_context *ctx, const char *store, char **path);
 
+/* ---- evidence ---- */
+/* Records: what was measured, on what, and what was chosen before, as canonical JSON that is named by its own SHA-256
+ * and can be checked by programs that know nothing of rowfold. docs/records.md has the formats, docs/measuring.md what
+ * the figures mean. */
+typedef struct rowfold_evidence_progress {
+    int done, total;  /* cases of a bench or a catalog, measurements of a replay */
+    const char *what; /* what comes next; "" at the end */
+    double elapsed_s;
+} rowfold_evidence_progress;
+
+typedef struct rowfold_evidence_options {
+    size_t struct_size;
+    rowfold_device *device; /* NULL: best; one that is here */
+    /* How plans are chosen, as in rowfold_compile_options; pin and search are added to those of every case. */
+    rowfold_effort effort; /* default: measure */
+    const char *pin, *search, *policy, *store, *worker;
+    int64_t max_candidates;
+    double max_seconds; /* of each case's search */
+    int summed_budget;
+    /* How a plan is measured; 0 for what stands behind it */
+    int samples;          /* of each figure: 9; at most 101 */
+    double sample_s;      /* least time of a batch: 0.02 */
+    double warmup_s;      /* before anything is kept: 0.15 */
+    int64_t rotate_bytes; /* inputs and outputs that cold calls take in turn: 200 MB */
+    int threads;          /* of hosts: as many as rowfold decides */
+    uint64_t seed;        /* of inputs: 1 */
+    /* "device.batch.cold,end_to_end.single.resident" ...: those to take; NULL: all eight */
+    const char *figures;
+    const char *peers; /* paths of adapters between commas, see peers/README.md; NULL: none */
+    /* of replays */
+    int rounds;            /* even: 4 */
+    const char *primary;   /* the figure that is told of first; NULL: "device.batch.cold" if taken, else the first */
+    int64_t archive_bytes; /* outputs up to this are kept whole: 256 KiB */
+    /* between cases or measurements, from the calling thread; non-zero stops: a bench gives what it has, a catalog is
+     * not frozen, a replay goes on when it is called again (both ROWFOLD_STOPPED) */
+    int (*progress)(void *user, const rowfold_evidence_progress *p);
+    void *progress_user;
+} rowfold_evidence_options;
+ROWFOLD_API void rowfold_evidence_options_init(rowfold_evidence_options *o);
+
+/* suite: text with a case a line, FILE KERNEL SHAPE TYPES [pin=DIMS] [search=DIMS] [const=NAMES] [regimes=LIST]
+ * [alias],
+ * "#" begins a comment; name: shown in errors and kept; folder: where the files lie ("" or NULL: here). *json, freed
+ * with rowfold_free, gets a record rowfold-bench-1: for each case the plan that is chosen, and its figures in a process
+ * of its own. A case that fails says so in the record. */
+ROWFOLD_API rowfold_status rowfold_bench(rowfold_context *ctx, const char *name, const char *suite, const char *folder,
+                                         const rowfold_evidence_options *o, char **json);
+/* The same choice without the measurement: a record rowfold-catalog-1. Any case that cannot be planned is an error. */
+ROWFOLD_API rowfold_status rowfold_catalog_freeze(rowfold_context *ctx, const char *name, const char *suite,
+                                                  const char *folder, const rowfold_evidence_options *o, char **json);
+/* Any record's text: canonical, and with the hash that it says. format: "rowfold-catalog-1" ... or NULL: any.
+ * ROWFOLD_REFUSED (record.altered) where it was changed, ROWFOLD_ARGUMENT where it is none. */
+ROWFOLD_API rowfold_status rowfold_record_check(rowfold_context *ctx, const char *text, size_t bytes,
+                                                const char *format);
+/* A catalog checked, and every case of it planned, lowered and emitted anew on the device: *json is an array of id, ok
+ * and what differs. ROWFOLD_REFUSED (replay.source_changed) where anything does; *json is given then too. */
+ROWFOLD_API rowfold_status rowfold_catalog_verify(rowfold_context *ctx, const char *text, size_t bytes,
+                                                  const rowfold_evidence_options *o, char **json);
+/* Two catalogs of the same cases compared: paired, an even number of rounds, orders in balance, a process and a build
+ * of its own for every measurement. record: path that the caller will write *json (rowfold-replay-1) to; outputs lie in
+ * the folder RECORD.outputs, and RECORD.part remembers what was measured until rowfold_replay_done. */
+ROWFOLD_API rowfold_status rowfold_replay(rowfold_context *ctx, const char *reference, size_t reference_bytes,
+                                          const char *candidate, size_t candidate_bytes, const char *record,
+                                          const rowfold_evidence_options *o, char **json);
+ROWFOLD_API void rowfold_replay_done(const char *record); /* the record was written: RECORD.part goes */
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,32 +9,6 @@ void rowfold_compile_options_init(rowfold_compile_options *o) {
     if (o) *o = (rowfold_compile_options){.struct_size = sizeof *o, .seed = 1};
 }
 
-/* "rows=1024,n=4096" */
-static Err read_shape(Cx *cx, const Prog *p, const char *text, Shape *s) {
-    for (int i = 0; i < MAX_AXES; i++) s->n[i] = -1;
-    for (const char *at = text ? text : ""; *at;) {
-        size_t n = strcspn(at, ",");
-        char *item = arena_str(cx->a, at, n), *eq = strchr(item, '=');
-        at += n + (at[n] == ',');
-        if (!n) continue;
-        if (eq) *eq++ = 0;
-        int axis = prog_axis(p, item);
-        int64_t v;
-        if (axis < 0)
-            return diag(cx, S_API_SHAPE, NOWHERE, "the axes of the program", "%s has no axis '%.40s'", p->name, item);
-        if (p->axis[axis].ext >= 0)
-            return diag(cx, S_API_SHAPE, NOWHERE, NULL, "axis '%s' has its extent from the program", item);
-        if (!eq || !str_i64(eq, &v) || v < 0)
-            return diag(cx, S_API_SHAPE, NOWHERE, "a whole number of at least 0", "'%s' is given '%.40s'", item,
-                        eq ? eq : "");
-        if (s->n[axis] >= 0 && s->n[axis] != v)
-            return diag(cx, S_API_SHAPE, NOWHERE, NULL, "'%s' is given twice: %lld and %lld", item,
-                        (long long)s->n[axis], (long long)v);
-        s->n[axis] = v;
-    }
-    return shape_bind(cx, p, s);
-}
-
 static Err read_strided(Cx *cx, const Prog *p, const char *text, uint32_t *out) {
     for (const char *at = text ? text : ""; *at;) {
         size_t n = strcspn(at, ",");
@@ -149,7 +123,7 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
     for (int i = 0; i < COUNT(kept); i++)
         if (given[i] && *given[i]) *kept[i] = arena_printf(cx->a, "%s", given[i]);
     if (q.audit) q.store = NULL; /* what is remembered would be the staged search's incumbent */
-    Err err = read_shape(cx, prog, o->shape, &q.shape);
+    Err err = bind_shape(cx, prog, o->shape, &q.shape);
     if (!err) err = read_strided(cx, prog, o->strided, &q.strided);
     if (!err) err = drive_compile(cx, &q, &k->made);
     bed_free(&k->made.bed); /* the memory candidates were timed on */

@@ -46,61 +46,10 @@ const char *rowfold_source_kernel(const rowfold_source *s, int i) {
     return s && i >= 0 && i < ast_kernels(s->ast) ? ast_kernel_name(s->ast, i) : NULL;
 }
 
-/* "name=value,name=value" in turn; false at the end. */
-static bool pair_next(Arena *a, const char **at, const char **name, const char **value) {
-    while (**at == ',' || **at == ' ') ++*at;
-    if (!**at) return false;
-    size_t n = strcspn(*at, ",");
-    char *s = arena_str(a, *at, n), *eq = strchr(s, '=');
-    *at += n;
-    if (eq) *eq++ = 0;
-    *name = s, *value = eq;
-    return true;
-}
-
-static Err read_types(Cx *cx, const char *text, TyBind *ty, int max, int *n) {
-    const char *name, *value;
-    for (const char *at = text; pair_next(cx->a, &at, &name, &value); ++*n) {
-        if (*n == max) return diag(cx, S_ARG, NOWHERE, NULL, "more than %d types are bound", max);
-        const char *t = value ? value : name;
-        ty[*n].name = value ? name : "*";
-        if (!ty_find(t, strlen(t), &ty[*n].ty))
-            return diag(cx, S_API_TYPE, NOWHERE, "bool i8 i16 i32 i64 u8 u16 u32 u64 f8e4m3 f8e5m2 f16 bf16 f32 f64",
-                        "'%.40s' is not a type", t);
-        for (int i = 0; i < *n; i++)
-            if (str_eq(ty[i].name, ty[*n].name))
-                return diag(cx, S_API_TYPE, NOWHERE, "one type for each", "'%.40s' is given two types", ty[*n].name);
-    }
-    return OK;
-}
-
-static Err read_constants(Cx *cx, const char *text, ConstBind *k, int max, int *n) {
-    const char *name, *value;
-    for (const char *at = text; pair_next(cx->a, &at, &name, &value); ++*n) {
-        if (*n == max) return diag(cx, S_ARG, NOWHERE, NULL, "more than %d constants are bound", max);
-        char *end = NULL;
-        k[*n].name = name;
-        k[*n].v = value ? text_f64(value, &end) : 0;
-        if (!value || !*value || *end)
-            return diag(cx, S_API_CONSTANT, NOWHERE, "name=number", "'%.40s' is not given a number", name);
-        for (int i = 0; i < *n; i++)
-            if (str_eq(k[i].name, name))
-                return diag(cx, S_API_CONSTANT, NOWHERE, "one number for each", "'%.40s' is given two numbers", name);
-    }
-    return OK;
-}
-
 static Err make_program(Cx *cx, const Ast *ast, const char *kernel, const char *types, const char *constants,
                         rowfold_program *r) {
-    enum { MAX = 32 };
-    TyBind ty[MAX];
-    ConstBind k[MAX];
-    int nty = 0, nk = 0;
     Prog *p = NULL, *own = NULL;
-    Err err = types ? read_types(cx, types, ty, MAX, &nty) : OK;
-    if (!err && constants) err = read_constants(cx, constants, k, MAX, &nk);
-    if (!kernel && ast_kernels(ast)) kernel = ast_kernel_name(ast, 0);
-    if (!err) err = lang_kernel(cx, ast, kernel, ty, nty, k, nk, &p);
+    Err err = bind_program(cx, ast, kernel, types, constants, &p);
     if (err) return err;
     Buf b = buf_new(cx->a);
     prog_print(p, &b);

@@ -402,6 +402,12 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end) {
 
 /* ---- time and processors ---- */
 
+int64_t os_unix_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 int64_t os_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

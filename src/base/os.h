@@ -52,6 +52,7 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end);
 int os_line(char *end, size_t cap);
 
 /* ---- time and processors ---- */
-int64_t os_now_ns(void); /* monotonic */
-int os_cpus(void);       /* that this process may use: affinity mask and control-group quota; at least 1 */
+int64_t os_now_ns(void);  /* monotonic */
+int64_t os_unix_ns(void); /* the time of day, since 1970-01-01 UTC */
+int os_cpus(void);        /* that this process may use: affinity mask and control-group quota; at least 1 */
 #endif

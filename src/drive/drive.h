@@ -2,6 +2,7 @@
 #ifndef ROWFOLD_DRIVE_H
 #define ROWFOLD_DRIVE_H
 
+#include "../lang/lang.h"
 #include "../search/search.h"
 
 typedef struct Request {
@@ -54,6 +55,11 @@ typedef struct Made {
 Err drive_compile(Cx *cx, const Request *q, Made *m);
 void made_free(Made *m);
 Err prune_audit(Cx *cx, Made *m); /* both searches are done: m->pruning */
+
+/* ---- bind.c ---- */
+/* "T=bf16,S=f32" or "bf16"; "k=3,scale=0.5"; either may be NULL. kernel NULL: the first. */
+Err bind_program(Cx *cx, const Ast *ast, const char *kernel, const char *types, const char *constants, Prog **out);
+Err bind_shape(Cx *cx, const Prog *p, const char *text, Shape *out); /* "rows=1024,n=4096" */
 
 const char *receipt_make(Cx *cx, const Request *q, const Made *m); /* canonical JSON: sorted keys, compact, 17 digits */
 const char *trials_json(Cx *cx, const Made *m);                    /* every candidate and its fate */

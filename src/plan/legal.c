@@ -469,7 +469,7 @@ static void live_in_loops(const Sched *sc, int *first, int *last) {
 static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held, Stripes *st) {
     int64_t at[MAX_SINKS] = {0};
     Buf parts = buf_new(cx->a);
-    *st = (Stripes){0, 0};
+    *st = (Stripes){0};
     for (int i = 0; i < sc->ncands; i++) {
         int64_t slots = stripe_slots(plan, sc, &sc->cand[i], plan_hold_of(plan, &sc->cand[i]));
         if (!slots) continue;
@@ -506,6 +506,7 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
         budget = pb->caps.row_buffer_bytes;
         unit = pb->summed_budget ? "bytes a row, all values added" : "bytes a row";
     }
+    st->need = need, st->budget = budget;
     if (need <= budget) return OK;
     return diag(cx, S_PLAN_STRIPE, NOWHERE, NULL, "need=%lld budget=%lld %s: W=%d V=%d, slots%s", (long long)need,
                 (long long)budget, unit, plan->W, plan->V, parts.s);

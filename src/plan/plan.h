@@ -91,8 +91,9 @@ static inline void map_owner(int64_t e, int W, int V, int64_t *chunk, int *lane,
 /* Stripes a plan needs in its busiest lane, in f32 slots (a bf16 register hold takes half a slot, rounded up per
  * value). */
 typedef struct Stripes {
-    int64_t live; /* most at once, by live range over sweeps */
-    int64_t sum;  /* all of them: the prior system's figure */
+    int64_t live;         /* most at once, by live range over sweeps */
+    int64_t sum;          /* all of them: the prior system's figure */
+    int64_t need, budget; /* what the device's rule compares: slots of a lane, or on hosts bytes of a row's buffer */
 } Stripes;
 /* Is the plan legal for the problem? Else ERR_REFUSED with slug and numbers. On OK fills sc (the schedule it implies)
  * and st; either may be NULL. */

@@ -165,6 +165,9 @@ static void describe(CudaDevice *c) {
     nvrtc_options(c->arch, false, options, sizeof options);
     if (c->rtc.lib)
         snprintf(c->d.identity + n, sizeof c->d.identity - n, "%d.%d; %s", c->rtc.major, c->rtc.minor, options);
+    Dl_info at;
+    if (c->rtc.lib && dladdr((void *)(uintptr_t)c->rtc.create, &at) && at.dli_fname)
+        snprintf(c->d.compiler, sizeof c->d.compiler, "%s", at.dli_fname);
 }
 
 static void cuda_close(Device *d) {

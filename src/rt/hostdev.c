@@ -74,6 +74,7 @@ static Err host_open(Cx *cx, Rt *rt) {
     snprintf(h->d.name, sizeof h->d.name, "host");
     snprintf(h->d.caps.name, sizeof h->d.caps.name, "host");
     h->d.caps.units = h->threads;
+    snprintf(h->d.compiler, sizeof h->d.compiler, "%s", h->cc.family ? h->cc.path : "");
     cpu_caches(&h->d.caps);
     identify(h);
 #ifdef __GLIBC__

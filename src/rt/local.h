@@ -10,7 +10,7 @@ struct Device {
     const struct RtOps *ops;
     Rt *rt;
     Caps caps;
-    char name[64], identity[2048];
+    char name[64], identity[2048], compiler[1024]; /* compiler: path of its program or library, or "" */
 };
 struct Module {
     Device *dev;

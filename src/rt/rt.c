@@ -185,6 +185,10 @@ const char *dev_identity(const Device *d) {
     return d->identity;
 }
 
+const char *dev_compiler(const Device *d) {
+    return d->compiler;
+}
+
 const RtOptions *dev_options(const Device *d) {
     return rt_options(d->rt);
 }

@@ -36,6 +36,7 @@ const Caps *dev_caps(const Device *d);
 const char *dev_name(const Device *d); /* "host", "cuda:0" */
 /* One line: model, driver, compiler with its version, features: what a result is valid for. */
 const char *dev_identity(const Device *d);
+const char *dev_compiler(const Device *d);     /* path of its program or library, or "" */
 const RtOptions *dev_options(const Device *d); /* that its Rt was opened with, defaults filled in */
 
 /* What the compiler made of a unit; -1 where the device does not tell. */

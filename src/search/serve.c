@@ -1,6 +1,9 @@
 /* The worker's side: a problem comes once, then plan after plan, each answered with what became of it. It trusts
  * nothing that it runs: whatever goes wrong here is seen from the other side. */
+#include "measure.h"
 #include "worker.h"
+
+#include "../base/os.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -15,6 +18,8 @@ typedef struct Desk { /* everything between messages */
     Bed bed;
     Module *mod, *slot[WORKER_SLOTS];
     Ahead *ahead;
+    Measuring measuring;
+    int64_t started_unix_ns;
 } Desk;
 
 static const char *text_of(const json_t *j, const char *key) {
@@ -113,6 +118,20 @@ static Err time_slot(Cx *cx, Desk *d, const json_t *j, Attempt *t) {
     return err ? err : bed_time(cx, &d->bed, *m, q.threads, q.samples, q.sample_ns, q.give_up_ns, &t->times);
 }
 
+static Err measure(Cx *cx, Desk *d, const json_t *j, json_t *reply) {
+    const char *text = text_of(j, "plan");
+    Plan plan;
+    MeasureAsk q;
+    if (!d->bed.dev || !text || !measure_ask_read(cx->a, json_object_get(j, "ask"), &q))
+        return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "no plan, no problem yet, or nothing is asked");
+    q.worker = true, q.started_unix_ns = d->started_unix_ns;
+    Err err = plan_read(cx, text, &plan);
+    if (!err) err = measure_plan(cx, &d->bed, &plan, &q, &d->measuring);
+    if (!err) json_object_set(reply, "measurement", d->measuring.json);
+    measuring_free(&d->measuring);
+    return err;
+}
+
 static Err answer(Cx *cx, Desk *d, const json_t *j, json_t *reply, Attempt *t) {
     const char *op = text_of(j, "op");
     if (op && str_eq(op, "open")) {
@@ -124,6 +143,7 @@ static Err answer(Cx *cx, Desk *d, const json_t *j, json_t *reply, Attempt *t) {
     if (op && str_eq(op, "ahead")) return build_ahead(cx, d, j);
     if (op && str_eq(op, "load")) return load(cx, d, j, t);
     if (op && str_eq(op, "time")) return time_slot(cx, d, j, t);
+    if (op && str_eq(op, "measure")) return measure(cx, d, j, reply);
     return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "no such request");
 }
 
@@ -145,6 +165,7 @@ static bool turn(Desk *d) {
     if (setjmp(trap.at)) {
         if (d->mod) mod_free(d->mod);
         d->mod = NULL;
+        measuring_free(&d->measuring);
         arena_free(a);
         return send_json(d->fd,
                          json_pack("{s:s,s:s}", "slug", slug_text(S_OOM), "why", "the worker has no memory left"));
@@ -175,6 +196,7 @@ int worker_serve(int fd, const ServeHooks *hooks) {
     Desk *d = calloc(1, sizeof *d);
     if (!d) return 1;
     d->fd = fd, d->hooks = hooks;
+    d->started_unix_ns = os_unix_ns();
     d->a = arena_new(&alloc_libc, NULL);
     while (d->a && turn(d)) continue;
     ahead_free(d->ahead);

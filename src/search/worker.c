@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "worker.h"
+#include "measure.h"
 
 #include "../base/os.h"
 
@@ -144,7 +145,7 @@ static void copy_text(const json_t *j, const char *key, char *out, size_t cap) {
 }
 
 /* The other side's own failures come back as they were said there. `t` is filled as far as it went. */
-static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt *t, char *identity, size_t cap) {
+static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt *t, json_t **reply) {
     char *s = request ? json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL, *text;
     size_t n;
     json_decref(request);
@@ -163,9 +164,11 @@ static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt 
     json_t *j = json_loadb(text, n, 0, NULL);
     copy_text(j, "slug", slug, sizeof slug);
     copy_text(j, "why", why, sizeof why);
-    if (identity) copy_text(j, "identity", identity, cap);
     bool sound = attempt_read(json_object_get(j, "attempt"), t);
-    json_decref(j);
+    if (reply)
+        *reply = j; /* the caller's, whatever it says */
+    else
+        json_decref(j);
     Slug code;
     if (slug_find(slug, &code)) return diag(cx, code, NOWHERE, NULL, "%s", why);
     return *slug || !sound ? garbage(cx, w) : OK;
@@ -193,7 +196,10 @@ static Err start(Cx *cx, Worker *w) {
         o->threads, "cache_bytes", (json_int_t)o->cache_bytes, "build_timeout_ms", o->build_timeout_ms, "seed",
         (json_int_t)w->o.seed, "cold", w->o.cold, "builders", w->o.builders, "problem", problem_json(cx->a, w->o.pb));
     Attempt t;
-    Err e = exchange(cx, w, j, OPEN_SECONDS + w->element_s, &t, identity, sizeof identity);
+    json_t *reply = NULL;
+    Err e = exchange(cx, w, j, OPEN_SECONDS + w->element_s, &t, &reply);
+    copy_text(reply, "identity", identity, sizeof identity);
+    json_decref(reply);
     if (!e && !str_eq(identity, arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT)))
         e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker has another device or version: %s", identity);
     if (e) stop(w);
@@ -267,7 +273,7 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     }
     const char *text = plan_text(cx, plan);
     json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", text, "ask", ask_json(q));
-    Err err = exchange(cx, w, j, w->o.max_seconds, &t, NULL, 0);
+    Err err = exchange(cx, w, j, w->o.max_seconds, &t, NULL);
     if (!err && *t.unit_sha && !str_eq(sha, t.unit_sha)) { /* the candidate is not to blame */
         stop(w);
         *lost = true;
@@ -287,22 +293,35 @@ void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n) {
     if (!running(w) && start(&own, w)) return;
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_string(plan_text(cx, plan[i])));
-    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, &t, NULL, 0);
+    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, &t, NULL);
 }
 
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {
     Err err = running(w) ? OK : start(cx, w);
     if (err) return err;
     return exchange(cx, w, json_pack("{s:s,s:i,s:s}", "op", "load", "slot", slot, "plan", plan_text(cx, plan)),
-                    w->o.max_seconds, out, NULL, 0);
+                    w->o.max_seconds, out, NULL);
 }
 
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out) {
     Attempt t;
     if (!w->pid) return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker is gone, and what it had built");
     Err err = exchange(cx, w, json_pack("{s:s,s:i,s:o}", "op", "time", "slot", slot, "ask", ask_json(q)),
-                       w->o.max_seconds, &t, NULL, 0);
+                       w->o.max_seconds, &t, NULL);
     if (!err && !t.times.n) err = garbage(cx, w);
     if (!err) *out = t.times;
     return err;
+}
+
+Err worker_measure(Cx *cx, Worker *w, const char *plan, const MeasureAsk *q, struct json_t **out) {
+    Attempt t;
+    json_t *reply = NULL;
+    *out = NULL;
+    Err err = running(w) ? OK : start(cx, w);
+    if (err) return err;
+    err = exchange(cx, w, json_pack("{s:s,s:s,s:o}", "op", "measure", "plan", plan, "ask", measure_ask_json(q)),
+                   w->o.max_seconds + measure_ask_seconds(q), &t, &reply);
+    if (!err) *out = json_incref(json_object_get(reply, "measurement"));
+    json_decref(reply);
+    return err || *out ? err : garbage(cx, w);
 }

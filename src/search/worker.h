@@ -6,6 +6,9 @@
 #include "../bench/bench.h"
 #include "attempt.h"
 
+struct json_t;
+struct MeasureAsk;
+
 /* ---- worker.c: the searching side ---- */
 typedef struct Worker Worker;
 typedef struct WorkerOptions {
@@ -33,6 +36,8 @@ void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n);
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out);
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out);
 enum { WORKER_SLOTS = 4 };
+/* What measure_plan makes there; *out is the caller's. */
+Err worker_measure(Cx *cx, Worker *w, const char *plan, const struct MeasureAsk *q, struct json_t **out);
 
 /* ---- serve.c: the worker's side ---- */
 typedef struct ServeHooks {                            /* where a test program does harm */
@@ -48,7 +53,6 @@ typedef enum Wire { WIRE_OK, WIRE_CLOSED, WIRE_LATE, WIRE_GARBAGE } Wire;
 Wire wire_send(int fd, const char *text, size_t n);
 Wire wire_receive(Arena *a, int fd, int64_t deadline_ns, char **text, size_t *n); /* deadline 0: none */
 
-struct json_t;
 struct json_t *ask_json(const Ask *q);
 bool ask_read(const struct json_t *j, Ask *q);
 struct json_t *attempt_json(const Attempt *t);

@@ -15,7 +15,8 @@ version=$(sed -n "s/^project('rowfold', 'c', version: '\([^']*\)'.*/\1/p" "$root
 
 for file in "$prefix/include/rowfold.h" "$lib/librowfold.so" "$lib/librowfold.a" "$lib/pkgconfig/rowfold.pc" \
     "$lib/cmake/rowfold/rowfold-config.cmake" "$prefix/share/man/man1/rowfold.1" "$prefix/share/man/man1/rowfold-audit.1" "$prefix/bin/rowfold-audit" "$prefix/share/bash-completion/completions/rowfold" \
-    "$prefix/share/zsh/site-functions/_rowfold"; do
+    "$prefix/share/zsh/site-functions/_rowfold" "$prefix/share/rowfold/suites/smoke.suite" "$prefix/share/rowfold/kernels/softmax.row" \
+    "$prefix/share/rowfold/peers/README.md"; do
     check "installs ${file#"$stage"}" test -s "$file"
 done
 check 'exports only rowfold_' bash "$root/scripts/check_exports.sh" "$lib/librowfold.so" "$lib/librowfold.a"

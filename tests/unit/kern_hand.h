@@ -200,7 +200,7 @@ static inline Kern *kern_softmax(Fix *f, Want q, bool hold) {
                                         .name = "x"})
                   : -1;
     k->nreds = 2;
-    k->stripes = (Stripes){hold ? map_slots(q.n, q.W, q.V) : 0, hold ? map_slots(q.n, q.W, q.V) : 0};
+    k->stripes.live = k->stripes.sum = hold ? map_slots(q.n, q.W, q.V) : 0;
     BLOCK();
     int row = INS(.k = K_ROWIDX, .ty = TY_I64), bx = row_base(f, k, row, P_X), by = row_base(f, k, row, P_Y), m = -1,
         s = -1;

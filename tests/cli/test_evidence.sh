@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Benchmarks, catalogs and replays: their records checked by a program that shares nothing with rowfold, and what is refused.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+rowfold=${ROWFOLD:-$build/cli/rowfold}
+unset ROWFOLD_WORKER
+export XDG_DATA_HOME=$scratch/data HOME=$scratch/home ROWFOLD_CACHE=${ROWFOLD_CACHE:-$scratch/cache}
+mkdir -p "$HOME"
+cp "$root/tests/cli/evidence.py" "$scratch"
+cd "$scratch"
+rf() { "$rowfold" "$@"; }
+sound() { python3 evidence.py "$@"; }
+quick=(--samples 3 --sample-ms 1 --warmup-ms 2 --rotate-mb 4 --threads 1)
+soft="$root/kernels/softmax.row softmax rows=17,n=257 f32"
+norm="$root/kernels/rmsnorm.row rmsnorm rows=5,n=130 bf16"
+
+# ---- suites ----
+for suite in "$root"/suites/*.suite; do
+    check "$(basename "$suite") names kernels that are there" awk -v root="$root/suites" \
+        '!/^#/ && NF { f = root "/" $1; found = 0; while ((getline line < f) > 0) if (line ~ "^kernel " $2 " ") found = 1; close(f); if (!found) { print $0; bad = 1 } } END { exit bad }' "$suite"
+done
+check 'no suite' exits 2 'a suite is missing' rf bench
+check 'no such suite' exits 6 'there is no suite' rf bench nothing
+check 'a suite and a case' exits 2 'one word too many' rf bench smoke --case "$soft"
+check 'a short line' exits 2 'suite.line' rf bench --case 'x.row softmax'
+check 'an extent is missing' exits 2 'suite.line' rf bench --case "$root/kernels/softmax.row softmax n=4 f32"
+check 'a word that says nothing' exits 2 'suite.line.*|says nothing' rf bench --case "$soft fast=yes"
+check 'no such regime' exits 2 "no regime 'warm'" rf bench --case "$soft regimes=warm"
+check 'a case twice' exits 2 'is there twice' rf bench --case "$soft" --case "$soft"
+check 'a file that is not there' exits 6 'suite.source' rf bench --case 'missing.row softmax rows=1,n=4 f32'
+check 'too many samples' exits 2 'call.argument' rf bench --case "$soft" --samples 102
+check 'no such figure' exits 2 'device.batch.cold' rf bench --case "$soft" --figures device
+check 'no such peer' exits 6 'no adapter of a peer' rf bench --case "$soft" --peers nobody
+
+# ---- bench ----
+check 'bench' exits 0 'of light' rf bench --case "$soft" --case "$norm" --effort estimate "${quick[@]}" -o bench.json
+check 'its record is what docs/records.md says' sound bench bench.json
+check 'bench of one regime and two figures' rf bench --case "$soft regimes=cold" --effort estimate "${quick[@]}" -o cold.json --figures device.batch.cold,end_to_end.single.cold,device.batch.resident
+check 'its record' sound bench cold.json
+check 'bench in place' rf bench --case "$root/kernels/softmax.row softmax_inplace rows=9,n=100 f32" --effort estimate "${quick[@]}" -o inplace.json
+check 'its record' sound bench inplace.json
+check 'a case that fails costs itself only' exits 1 'plan.value_not_legal|plan\.' rf bench --case "$soft pin=W=33" --case "$norm" --effort estimate "${quick[@]}"
+check 'without a worker too' exits 0 'of light' env ROWFOLD_WORKER= "$rowfold" bench --case "$norm" --effort estimate "${quick[@]}"
+
+# ---- catalogs ----
+freeze() { rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft" --case "$norm" "$@"; }
+check 'freeze' exits 0 'softmax/17x257/f32' freeze -o a.json
+check 'its record' sound catalog a.json
+check 'freeze another' freeze --pin W=32 -o b.json
+check 'frozen twice, chosen alike' test "$(python3 -c 'import json; print(json.load(open("a.json"))["cases"][0]["case_sha256"])')" = \
+    "$(freeze --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cases"][0]["case_sha256"])')"
+check 'show' exits 0 'rmsnorm/5x130/bf16' rf catalog show a.json
+check 'verify' exits 0 'as frozen' rf catalog verify a.json --threads 1
+check 'a case that cannot be planned is no catalog' exits 4 'plan\.' rf catalog freeze --effort estimate --case "$soft pin=W=33" -o c.json
+check 'and leaves no file' test ! -e c.json
+sed 's/"V=[0-9]*/&/; s/"rows":17/"rows":18/' a.json >altered.json
+check 'an altered catalog' exits 4 'record.altered' rf catalog show altered.json
+sed 's/:/: /' a.json >spaced.json
+check 'a catalog with a blank' exits 4 'not canonical' rf catalog show spaced.json
+echo '[1]' >list.json
+check 'no record' exits 2 'record.syntax' rf catalog show list.json
+check 'another record' exits 2 'record.format' rf catalog show bench.json
+python3 evidence.py reseal a.json 'd["cases"][0]["unit"]["sha256"] = "0" * 64' >forged.json
+check 'a forged source has a hash that fits' rf catalog show forged.json
+check 'and is found' exits 4 'replay.source_changed' rf catalog verify forged.json --threads 1
+check 'another device' exits 4 'replay.other_device' rf catalog verify a.json --threads 1 --isa portable
+check 'what to do' exits 2 'freeze SUITE' rf catalog thaw a.json
+check 'nowhere to' exits 2 'no place' rf catalog freeze smoke
+
+# ---- replays ----
+two=("${quick[@]}" --rounds 2)
+check 'replay' exits 0 'not resolved|better|worse' rf replay a.json b.json "${two[@]}" -o r.json
+check 'its record' sound replay r.json
+check 'nothing is left of the journal' test ! -e r.json.part
+check 'replay of four rounds and one figure' rf replay a.json b.json "${quick[@]}" --figures device.batch.resident -o four.json
+check 'its record' sound replay four.json
+check 'of a catalog with itself: controls alone' exits 0 'control' rf replay a.json a.json "${two[@]}" --figures device.batch.cold -o same.json
+check 'its record' sound replay same.json
+check 'rounds are even' exits 2 'an even number' rf replay a.json b.json "${quick[@]}" --rounds 3 -o odd.json
+check 'a figure that is not taken' exits 2 'primary' rf replay a.json b.json --figures device.batch.cold --primary device.single.cold -o odd.json
+check 'other cases' exits 4 'replay.cases_differ' rf replay a.json <(rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft" --json) "${two[@]}" -o odd.json
+check 'a forged source' exits 4 'replay.source_changed' rf replay forged.json b.json "${two[@]}" -o forged-replay.json
+check 'an altered side' exits 4 'record.altered' rf replay a.json altered.json "${two[@]}" -o odd.json
+check 'without a worker' exits 5 'replay.no_worker' env ROWFOLD_WORKER= "$rowfold" replay a.json b.json "${two[@]}" -o none.json
+check 'where nothing can be written' exits 6 'record.io' rf replay a.json b.json "${two[@]}" -o a.json/r.json
+
+# Interrupted after its third measurement, then continued.
+interrupted() {
+    rm -rf int.json*
+    # a shell lets what it starts in the background ignore SIGINT
+    env --default-signal=INT "$rowfold" replay a.json b.json "${two[@]}" -o int.json >/dev/null 2>int.log &
+    local pid=$! i
+    for i in $(seq 600); do [ "$(wc -l 2>/dev/null <int.json.part)" -ge 5 ] 2>/dev/null && break; sleep 0.05; done
+    kill -INT "$pid"
+    local rc=0
+    wait "$pid" || rc=$?
+    [ $rc = 130 ] && grep -q record.stopped int.log && [ -s int.json.part ] && [ ! -e int.json ]
+}
+check 'an interrupted replay keeps what it has' interrupted
+printf '{"torn' >>int.json.part
+check 'other options do not continue it' exits 4 'replay.other_journal' rf replay a.json b.json "${quick[@]}" --rounds 4 -o int.json
+check 'it is continued' rf replay a.json b.json "${two[@]}" -o int.json
+check 'its record is whole' sound replay int.json
+check 'and tells of two sittings' python3 -c 'import json; s = json.load(open("int.json"))["sittings"]; assert len(s) == 2 and s[0]["measurements"] >= 3, s'
+
+# A worker that is replaced in the middle.
+replaced() {
+    cp "$build/cli/rowfold-worker" worker
+    ROWFOLD_WORKER=$PWD/worker "$rowfold" replay a.json b.json "${two[@]}" -o swap.json >/dev/null 2>swap.log &
+    local pid=$! i rc=0
+    for i in $(seq 600); do [ "$(wc -l 2>/dev/null <swap.json.part)" -ge 3 ] 2>/dev/null && break; sleep 0.05; done
+    { cat worker; echo; } >other && chmod +x other && mv other worker
+    wait "$pid" || rc=$?
+    [ $rc = 4 ] && grep -q replay.binary_changed swap.log
+}
+check 'a binary that changes on the way' replaced
+done_testing
