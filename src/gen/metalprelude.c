@@ -274,8 +274,10 @@ static const Family own[] = {{"min", f_minmax, 0},
 
 void metal_prelude(Emit *e, const char *body, Buf *out) {
     buf_str(out, "#include <metal_stdlib>\n"
+                 "#if __METAL_VERSION__ >= 320\n"
                  "#pragma METAL fp math_mode(safe)\n"
                  "#pragma METAL fp contract(off)\n"
+                 "#endif\n"
                  "using namespace metal;\n"
                  "typedef char i8; typedef short i16; typedef int i32; typedef long i64; typedef float f32; typedef "
                  "bool b1;\n"

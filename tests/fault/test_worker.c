@@ -127,7 +127,7 @@ static void no_worker(void **state) {
     (void)state;
     Desk d;
     open_desk(&d);
-    static const char *const paths[] = {"/bin/true", "/bin/cat", "/no/such/worker"};
+    static const char *const paths[] = {"/bin/true", "/bin/echo", "/no/such/worker"};
     for (int i = 0; i < COUNT(paths); i++) {
         Search *s = with_worker(&d, "");
         s->worker_path = paths[i];

@@ -22,7 +22,11 @@ static const struct {
     {"layernorm", "portable", "W=4 stat=welford index=32"},
     {"rmsnorm_fp8_groups", "avx512", "W=16 fuse=off combine=outer hold.x=register"},
     {"log_softmax", "opencl", "W=16 V=2 P=2 hold.x=register"},
+    {"residual_layernorm", "m1max", "W=64 V=2 P=2 hold.s=shared"},
 };
+
+static const char *const ending[KIND_COUNT] = {
+    [KIND_HOST] = "c", [KIND_CUDA] = "cu", [KIND_OPENCL] = "cl", [KIND_METAL] = "metal"};
 
 static void compare(Cx *cx, const char *name, const char *text, size_t n) {
     const char *root = getenv("ROWFOLD_ROOT"), *accept = getenv("ACCEPT");
@@ -60,8 +64,7 @@ static void test_emitted(void **state) {
         Buf b = buf_new(cx.a);
         kern_print(kern, &b);
         compare(&cx, arena_printf(cx.a, "%s.kern", row[i].kernel), b.s, b.n);
-        compare(&cx, arena_printf(cx.a, caps.kind == KIND_OPENCL ? "%s.cl.txt" : "%s.c.txt", row[i].kernel), u.text,
-                u.bytes);
+        compare(&cx, arena_printf(cx.a, "%s.%s.txt", row[i].kernel, ending[caps.kind]), u.text, u.bytes);
         arena_free(cx.a);
     }
 }

@@ -35,7 +35,7 @@ static void test_text(void **state) {
         const char *plan, *has, *lacks;
     } rows[] = {
         {"W=256 V=8", "device const uint4 *)p", "live"},
-        {"W=256 V=8", "threadgroup_barrier(mem_flags::mem_threadgroup)", "__"},
+        {"W=256 V=8", "threadgroup_barrier(mem_flags::mem_threadgroup)", "__sync"},
         {"W=32 V=8 P=4", "const b1 live", "threadgroup_barrier"},
         {"W=64 V=4", "[[kernel, max_total_threads_per_threadgroup(64)]]", "double"},
         {"W=64 V=4", "#pragma METAL fp math_mode(safe)", "0ll"},
