@@ -473,7 +473,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (columns) gpu_columns(cx, out);
     default_holds(cx, pb, &all, out);
     if (turns && !ordered) {
-        set_dim(cx, out, DIM_acc, (const int[]){16, 32, 8, 64}, 4);
+        set_dim(cx, out, DIM_acc, (const int[]){16, 32}, 2);
     } else if (!ordered) {
         set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
         set_dim(cx, out, DIM_flight,

@@ -24,7 +24,6 @@ enum {
     DEVICE_CACHE_LINE = 0x101D,
     DEVICE_CACHE_BYTES = 0x101E,
     DEVICE_LOCAL_BYTES = 0x1023,
-    DEVICE_LOCAL_TYPE = 0x1022,
     DEVICE_NAME = 0x102B,
     DRIVER_VERSION = 0x102D,
     DEVICE_VERSION = 0x102F,
@@ -34,7 +33,8 @@ enum {
     DEVICE_SUBGROUP_SIZES_INTEL = 0x4108,
     PLATFORM_NAME = 0x0902
 };
-enum { TYPE_CPU = 2, TYPE_ALL = -1 };
+enum { TYPE_CPU = 2 };
+static const ClBits type_all = 0xFFFFFFFF;
 enum { FP_DENORM = 1, FP_INF_NAN = 2, FP_NEAREST = 4, FP_EXACT_DIVIDE = 128 };
 
 /* ---- the loader ---- */
@@ -161,6 +161,7 @@ static void describe(ClDevice *c, int ordinal, char *extensions, size_t cap) {
     caps->has_f64 = fact(c, DEVICE_DOUBLE_FP) != 0 || has_word(extensions, "cl_khr_fp64");
     caps->cache_line = fact(c, DEVICE_CACHE_LINE);
     *(c->is_cpu ? &caps->l3_bytes : &caps->l2_bytes) = fact(c, DEVICE_CACHE_BYTES);
+    c->argument_bytes = fact(c, DEVICE_MOST_PARAMETERS);
     judge(c, caps->has_f64);
     snprintf(c->d.identity, sizeof c->d.identity, "%s; %s; %s; driver %s; %d units; %s%s%s", model, platform, version,
              driver, caps->units, c->options, c->lacks[0] ? "; not usable: " : "", c->lacks);
@@ -193,7 +194,7 @@ static const char *look(const Loader *cl, Present *out) {
     for (unsigned i = 0; i < n && i < MOST_DEVICES; i++) {
         ClDeviceId id[MOST_DEVICES];
         unsigned count = 0;
-        if (cl->devices(platform[i], TYPE_ALL, MOST_DEVICES, id, &count)) continue;
+        if (cl->devices(platform[i], type_all, MOST_DEVICES, id, &count)) continue;
         for (unsigned k = 0; k < count && k < MOST_DEVICES && out->n < MOST_DEVICES; k++)
             out->platform[out->n] = platform[i], out->id[out->n++] = id[k];
     }

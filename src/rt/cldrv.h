@@ -83,10 +83,11 @@ typedef struct ClDevice {
     ClContext ctx; /* made at first use, as are the queues */
     ClQueue queue, timed;
     bool is_cpu;
-    char lacks[160];      /* why its results could differ from those of other devices; "": nothing */
-    char options[128];    /* of the compiler */
-    pthread_mutex_t lock; /* of what follows, and of making the context */
-    Span *span;           /* by address */
+    int64_t argument_bytes; /* most that a kernel takes; 0: not known */
+    char lacks[160];        /* why its results could differ from those of other devices; "": nothing */
+    char options[128];      /* of the compiler */
+    pthread_mutex_t lock;   /* of what follows, and of making the context */
+    Span *span;             /* by address */
     int nspans, cap;
     uintptr_t next; /* address of the next memory; none is given twice */
 } ClDevice;

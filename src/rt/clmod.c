@@ -156,6 +156,10 @@ Err cl_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (u->dialect != DIALECT_OPENCL)
         return diag(cx, S_ARG, NOWHERE, "the OpenCL dialect", "the unit is in a dialect for other devices");
     if (c->lacks[0]) return diag(cx, S_RT_INEXACT, NOWHERE, NULL, "%s: %s", d->name, c->lacks);
+    int64_t bytes = 8ll * (u->abi.nslots + 2 + u->abi.row0 - u->abi.ptr0); /* slots, rows, memory */
+    if (c->argument_bytes && bytes > c->argument_bytes)
+        return diag(cx, S_EMIT_BUFFERS, NOWHERE, NULL, "`%s` has %lld bytes of arguments, %s takes %lld", u->entry,
+                    (long long)bytes, d->name, (long long)c->argument_bytes);
     Err err = cl_enter(cx, c);
     if (err) return err;
     ClModule *m = rt_get(d->rt, sizeof *m);

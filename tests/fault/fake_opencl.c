@@ -3,6 +3,7 @@
  *     noplatform     the loader finds none         start          it does not start
  *     nodevice       its platform has none         cpu, nvidia, intel      what the device is (else: a GPU of none of
  * these) flush          it has no subnormal numbers   inexact        it does not divide correctly    nof64
+ *     few            bytes of arguments are taken
  *     private=BYTES, group=LANES         of every kernel
  *     context, memory, build, kernel, launch, sync, binary         the call of that kind fails
  * fake_last tells the last launch. */
@@ -67,6 +68,7 @@ int clGetDeviceInfo(void *d, unsigned which, size_t cap, void *out, size_t *size
     case 0x1000: return wide = word("cpu") ? 2 : 4, put(&wide, 8, cap, out, size);
     case 0x1002: return narrow = 12, put(&narrow, 4, cap, out, size);
     case 0x1004: return put(&group, sizeof group, cap, out, size);
+    case 0x1017: wide = word("few") ? 64 : 1024; return put(&wide, 8, cap, out, size);
     case 0x101B: return put(&fp, 8, cap, out, size);
     case 0x101D: return narrow = 64, put(&narrow, 4, cap, out, size);
     case 0x101E: return wide = 1 << 20, put(&wide, 8, cap, out, size);

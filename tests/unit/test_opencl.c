@@ -331,6 +331,7 @@ static void test_troubles(void **state) {
                   {"context", S_RT_OPENCL, "CL_DEVICE_NOT_AVAILABLE"},
                   {"private=16", S_BUILD_SPILLS, "16 bytes of private memory"},
                   {"group=64", S_BUILD_SPILLS, "groups of 128 lanes"},
+                  {"few", S_EMIT_BUFFERS, "opencl:0 takes 64"},
                   {"flush", S_RT_INEXACT, "subnormal"},
                   {"inexact nof64", S_RT_INEXACT, "divide"}};
     Fake f;

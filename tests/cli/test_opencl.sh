@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The command with an OpenCL device: PoCL where nothing else is there. What needs none is asked for in any case.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+rowfold=${ROWFOLD:-$build/cli/rowfold}
+export XDG_DATA_HOME=$scratch/data HOME=$scratch/home ROWFOLD_CACHE=$scratch/cache POCL_CACHE_DIR=$scratch/pocl ROWFOLD_STORE=$scratch/trials.db
+mkdir -p "$HOME" "$POCL_CACHE_DIR"
+cd "$scratch"
+soft=$root/kernels/softmax.row
+rf() { "$rowfold" "$@"; }
+
+check 'emit for any GPU' exits 0 '__kernel GROUP\([0-9]+\)' rf emit "$soft" softmax --shape rows=64,n=300 --device preset:opencl
+check 'lanes meet in local memory' exits 0 'barrier\(CLK_LOCAL_MEM_FENCE\)' rf emit "$soft" softmax --shape rows=64,n=3000 --device preset:opencl
+check 'emit for a CPU: one lane a row' exits 0 ' W=1 V=1 ' rf emit "$soft" softmax --shape rows=64,n=300 --device preset:pocl
+check 'no f64 where there is none' exits 4 'plan.no_f64' rf plan "$soft" softmax --shape rows=64,n=300 --type f64 --device preset:opencl
+check 'no loader' exits 5 'rt.no_opencl' env ROWFOLD_LIBOPENCL=/no/such/loader "$rowfold" tune "$soft" softmax --shape rows=8,n=30 --device opencl:0
+if rf devices | grep -q '^  opencl:0: '; then
+    tune() { rf tune "$soft" softmax --shape rows=8,n=300 --device opencl:0 --budget-candidates 2 -q --receipt r.json "$@"; }
+    check 'devices have their facts' exits 0 'kind=opencl' rf devices
+    check 'tune' exits 0 'verdict +right' tune
+    check 'the receipt names the device' grep -q 'opencl%3A0' r.json
+    check 'what was found is remembered' exits 0 '^ *[0-9]+ .*softmax' rf trials
+    check 'no such device' exits 5 'rt.no_device' rf tune "$soft" softmax --shape rows=8,n=30 --device opencl:77
+else
+    skip 'tune on an OpenCL device' 'no OpenCL device is here'
+fi
+done_testing
