@@ -1,4 +1,4 @@
-/* Every storage type in and out: a copy kernel between each two of them, held bit for bit against the conversions of
+/* Every storage type in and out: kernels that store each as each, held bit for bit against the conversions of
  * src/ir/num.c, over all values of types of 8 and 16 bits and over those of the larger ones where a rule changes. */
 #include "field.h"
 
@@ -113,46 +113,70 @@ static int values(Ty ty, void *at) {
     return n;
 }
 
-static const char copy[] = "kernel copy for rows (x: in S[rows, n], y: out T[rows, n]) { y = x }";
+/* One way to convert: all types that take it are outputs of one kernel, or compilers would be started four hundred
+ * times. */
+typedef struct Way {
+    const char *pin;
+    bool cast;
+    Ty to[TY_COUNT];
+    int n;
+} Way;
 
 /* What docs/language.md gives: the number in S's compute type, converted once. NaN by any NaN. */
-static void check(Ty from, Ty to, const char *pin, const void *x, int n, bool cast) {
+static void check(Ty from, const Way *w, const void *x, int n) {
     enum { N = 251 };
-    static char xs[2 * WIDE * 8], ys[2 * WIDE * 8];
-    int rows = (n + N - 1) / N;
-    memset(ys, 0xA5, sizeof ys);
+    static char xs[2 * WIDE * 8], ys[TY_COUNT][2 * WIDE * 8];
+    const int rows = (n + N - 1) / N;
+    const char *outs = "", *body = "";
+    rowfold_arg args[1 + TY_COUNT];
+    if (!w->n) return;
     for (int i = 0; i < rows * N; i++)
         memcpy(xs + (int64_t)i * ty_bytes(from), (const char *)x + (int64_t)(i % n) * ty_bytes(from),
                (size_t)ty_bytes(from));
-    const char *text = cast ? field_text("kernel cast for rows (x: in S[rows, n], y: out %s[rows, n]) { y = %s(x) }",
-                                         ty_text(ty_compute(to)), ty_text(to))
-                            : copy;
-    rowfold_kernel *k =
-        field_kernel(text, cast ? ty_text(from) : field_text("S=%s,T=%s", ty_text(from), ty_text(to)), "n=251", pin);
-    LAUNCH(k, TENSOR(xs, rows, N), TENSOR(ys, rows, N));
-    Ty kept = cast ? ty_compute(to) : to;
-    for (int i = 0; i < rows * N; i++) {
-        uint64_t want = 0;
-        Num v = num_load(from, xs + (int64_t)i * ty_bytes(from));
-        if (cast)
-            num_store(kept, &want, num_cast(to, v, ty_compute(from)), ty_compute(to));
-        else
-            num_store(to, &want, v, ty_compute(from));
-        if (!field_same(kept, ys + (int64_t)i * ty_bytes(kept), &want, 1))
-            fail_msg("%s%s of %s %.17g is %.17g, want %.17g (%s)", cast ? "cast to " : "", ty_text(to), ty_text(from),
-                     num_f64(v, ty_compute(from)), get(kept, ys, i), get(kept, &want, 0), pin);
+    args[0] = TENSOR(xs, rows, N);
+    memset(ys, 0xA5, sizeof ys);
+    for (int k = 0; k < w->n; k++) {
+        const char *kept = ty_text(w->cast ? ty_compute(w->to[k]) : w->to[k]), *to = ty_text(w->to[k]);
+        outs = field_text("%s, y%d: out %s[rows, n]", outs, k, kept);
+        body = w->cast ? field_text("%s  y%d = %s(x)\n", body, k, to) : field_text("%s  y%d = x\n", body, k);
+        args[1 + k] = TENSOR(ys[k], rows, N);
     }
+    const char *text = field_text("kernel copy for rows (x: in %s[rows, n]%s) {\n%s}", ty_text(from), outs, body);
+    field_run(field_kernel(text, NULL, "n=251", w->pin), args, 1 + w->n);
+    for (int k = 0; k < w->n; k++) {
+        const Ty to = w->to[k], kept = w->cast ? ty_compute(to) : to;
+        for (int i = 0; i < rows * N; i++) {
+            uint64_t want = 0;
+            Num v = num_load(from, xs + (int64_t)i * ty_bytes(from));
+            if (w->cast)
+                num_store(kept, &want, num_cast(to, v, ty_compute(from)), ty_compute(to));
+            else
+                num_store(to, &want, v, ty_compute(from));
+            if (!field_same(kept, ys[k] + (int64_t)i * ty_bytes(kept), &want, 1))
+                fail_msg("%s%s of %s %.17g is %.17g, want %.17g (%s)", w->cast ? "cast to " : "", ty_text(to),
+                         ty_text(from), num_f64(v, ty_compute(from)), get(kept, ys[k], i), get(kept, &want, 0), w->pin);
+        }
+    }
+}
+
+static void add(Way *w, Ty to) {
+    w->to[w->n++] = to;
 }
 
 static void pairs_of(Ty from) {
     static char x[WIDE * 8];
-    int n = values(from, x);
+    const int n = values(from, x);
+    Way way[] = {{.pin = "W=16"},
+                 {.pin = "W=32"},
+                 {.pin = "W=16,U=2"},
+                 {.pin = "W=16,V=2"}, /* by packs: the gathering loads and scattering stores */
+                 {.pin = "W=1", .cast = true}};
     for (int to = TY_BOOL; to < TY_COUNT; to++) {
-        check(from, (Ty)to, (from + to) % 3 == 0 ? "W=16" : (from + to) % 3 == 1 ? "W=32" : "W=16,U=2", x, n, false);
-        if ((from + to) % 5 == 0)
-            check(from, (Ty)to, "W=16,V=2", x, n, false); /* by packs: the gathering loads and scattering stores */
-        if ((from + to) % 4 == 0) check(from, (Ty)to, "W=1", x, n, true);
+        add(&way[(from + to) % 3], (Ty)to);
+        if ((from + to) % 5 == 0) add(&way[3], (Ty)to);
+        if ((from + to) % 4 == 0) add(&way[4], (Ty)to);
     }
+    for (int i = 0; i < COUNT(way); i++) check(from, &way[i], x, n);
 }
 
 #define PAIRS(name, ty)              \
