@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { ROWS = 64, N = 301 };
+enum { ROWS = 64, N = 301, MOST_THREADS = 5 };
 
 typedef struct Fix { /* one kernel, built for this machine */
     Cx cx;
@@ -40,7 +40,7 @@ static Rt *rt;
 static int open_rt(void **state) {
     (void)state;
     Cx cx = {.a = arena_new(NULL, NULL)};
-    const int bad = rt_open(&cx, &(RtOptions){.al = &alloc_libc, .threads = 2}, &rt) != OK;
+    const int bad = rt_open(&cx, &(RtOptions){.al = &alloc_libc, .threads = MOST_THREADS}, &rt) != OK;
     arena_free(cx.a);
     return bad;
 }
@@ -210,8 +210,11 @@ static void all_kernels(void (*each)(Fix *f)) {
 static void rows_alone(Fix *f) {
     Bufs all = bufs_new(f), part = bufs_new(f);
     launch(f, &all, 0, ROWS, 1);
-    launch(f, &part, 0, ROWS, 2);
-    for (int64_t r = 0; r < ROWS; r++) same_row(f, &all, r, &part, r, "two threads");
+    for (int threads = 2; threads <= MOST_THREADS; threads++) {
+        fill_inputs(f, &part);
+        launch(f, &part, 0, ROWS, threads);
+        for (int64_t r = 0; r < ROWS; r++) same_row(f, &all, r, &part, r, "several threads");
+    }
     if (f->sees_row) return;
     fill_inputs(f, &part);
     for (int64_t r = 0; r < ROWS; r += 7) launch(f, &part, r, i64_min(7, ROWS - r), 1);

@@ -207,48 +207,86 @@ static void test_softmax_on_cpu(void **state) {
         }
 }
 
+/* x: ROWS rows of 257 -> s: a number each. The interpreter's are within the definition's bound, and the CPU's (where
+ * the kernel is for one) the same bits. Returns how many loads a run of all rows made. */
+static int64_t run_to_scalars(Fix *f, const Kern *k, const Plan *plan, Rt *rt) {
+    enum { N = 257 };
+    float x[ROWS * N], s[ROWS], z[ROWS];
+    fill(x, ROWS * N);
+    Slot a[16] = {{0}};
+    a[k->abi.ptr[0]].p = x, a[k->abi.ptr[1]].p = s;
+    a[k->abi.row[0]].i = ROWS;
+    a[k->abi.stride[0][0]].i = N, a[k->abi.stride[0][1]].i = 1, a[k->abi.stride[1][0]].i = 1;
+    const void *lo[] = {x, s}, *hi[] = {x + COUNT(x), s + COUNT(s)};
+    KernRun run;
+    ok(f, kern_run(&f->cx, k, a, ROWS, lo, hi, &run));
+    const OracleOptions o = bed_bounds(&f->pb, plan);
+    Args in = {0};
+    in.t[0] = (Tensor){.ty = TY_F32, .rank = 2, .data = x, .n = {ROWS, N}, .stride = {N, 1}};
+    in.t[1] = (Tensor){.ty = TY_F32, .rank = 1, .data = s, .n = {ROWS}, .stride = {1}};
+    Verdict v;
+    ok(f, oracle_check(&f->cx, f->pb.source, &f->pb.shape, &in, &in, &o, &v));
+    if (!rt) return run.loads;
+    Unit u;
+    Module *m;
+    ok(f, unit_emit(&f->cx, &f->pb, k, &u));
+    ok(f, mod_build(&f->cx, rt_device(rt, 0), &u, &m));
+    a[k->abi.ptr[1]].p = z;
+    ok(f, mod_launch(&f->cx, m, a, ROWS, 2));
+    mod_free(m);
+    assert_memory_equal(s, z, sizeof s);
+    return run.loads;
+}
+
+/* On the machine of the prior system by the interpreter, then on this CPU, by its rules too. */
+static void on_both(void (*each)(const Caps *caps, Rt *rt)) {
+    Cx cx = {.a = arena_new(&alloc_libc, NULL)};
+    Rt *rt;
+    Caps caps = simd_machine(64);
+    each(&caps, NULL);
+    if (rt_open(&cx, &(RtOptions){.al = &alloc_libc, .threads = 2}, &rt)) complain(&cx);
+    caps = *dev_caps(rt_device(rt, 0));
+    caps.row_buffer_bytes = 0, caps.stripe_slots = 64;
+    each(&caps, rt);
+    rt_close(rt);
+    arena_free(cx.a);
+}
+
 /* 257 columns read as 260, zeros past the end: both sides of the guard count, and the stripe is that of 260. */
-static void test_padded(void **state) {
-    (void)state;
-    const Caps caps = simd_machine(64);
+static void padded(const Caps *caps, Rt *rt) {
     Fix f;
     Plan plan;
-    fix(&f, "padded", &caps, 257);
+    fix(&f, "padded", caps, 257);
     const Kern *k = lowered(&f, "W=32 P=3 U=3 fuse=off hold.xp=register", &plan);
     const Demand d = counted(&f, k);
     assert_true(d.stripe_slots_sum == 9 && d.row.global_read == 260 * 4 && d.lane.global_read == 9 * 4);
-    float x[ROWS * 257], y[ROWS];
-    fill(x, ROWS * 257);
-    Slot s[16] = {{0}};
-    s[k->abi.ptr[0]].p = x, s[k->abi.ptr[1]].p = y;
-    s[k->abi.row[0]].i = ROWS;
-    s[k->abi.stride[0][0]].i = 257, s[k->abi.stride[0][1]].i = 1, s[k->abi.stride[1][0]].i = 1;
-    const void *lo[] = {x, y}, *hi[] = {x + COUNT(x), y + COUNT(y)};
-    KernRun run;
-    ok(&f, kern_run(&f.cx, k, s, ROWS, lo, hi, &run));
-    assert_int_equal(run.loads, ROWS * 257); /* the guard keeps memory untouched */
-    const OracleOptions o = bed_bounds(&f.pb, &plan);
-    Args in = {0};
-    in.t[0] = (Tensor){.ty = TY_F32, .rank = 2, .data = x, .n = {ROWS, 257}, .stride = {257, 1}};
-    in.t[1] = (Tensor){.ty = TY_F32, .rank = 1, .data = y, .n = {ROWS}, .stride = {1}};
-    Verdict v;
-    ok(&f, oracle_check(&f.cx, f.pb.source, &f.pb.shape, &in, &in, &o, &v));
+    assert_int_equal(run_to_scalars(&f, k, &plan, rt), ROWS * 257); /* the guard keeps memory untouched */
     done(&f);
 }
 
-/* x * x in one phase is one read, and nothing worth a stripe. */
-static void test_squares(void **state) {
+static void test_padded(void **state) {
     (void)state;
-    const Caps caps = simd_machine(64);
+    on_both(padded);
+}
+
+/* x * x in one phase is one read, and nothing worth a stripe. */
+static void squares(const Caps *caps, Rt *rt) {
     for (int fuse = 0; fuse < 2; fuse++) {
         Fix f;
         Plan plan;
-        fix(&f, "squares", &caps, 257);
-        const Demand d = counted(&f, lowered(&f, fuse ? "W=32 fuse=on" : "W=32 fuse=off", &plan));
+        fix(&f, "squares", caps, 257);
+        const Kern *k = lowered(&f, fuse ? "W=32 fuse=on" : "W=32 fuse=off", &plan);
+        const Demand d = counted(&f, k);
         assert_true(d.stripe_slots_sum == 0 && d.row.global_read == 257 * 4 && d.first_read == 257 * 4);
+        assert_int_equal(run_to_scalars(&f, k, &plan, rt), ROWS * 257);
         refused(&f, "W=32 hold.x=register", "plan.hold_single_phase", "hold.x=register");
         done(&f);
     }
+}
+
+static void test_squares(void **state) {
+    (void)state;
+    on_both(squares);
 }
 
 /* ---- the price of holding ---- */
