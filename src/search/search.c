@@ -235,8 +235,8 @@ Err search_run(Cx *cx, Search *s) {
         return diag(cx, S_SEARCH_FAILED, NOWHERE, NULL, "all %lld candidates failed; the first with %s: %s",
                     (long long)picks.at, slug_text(picks.queue[0]->slug), picks.queue[0]->why);
     qsort(timed, (size_t)ntimed, sizeof *timed, by_time);
-    if (!s->stopped && ntimed > 1) search_finals(cx, s, timed, ntimed, incumbent);
-    s->best = timed[0] - s->trial;
+    Trial *winner = !s->stopped && ntimed > 1 ? search_finals(cx, s, timed, ntimed, incumbent) : timed[0];
+    s->best = winner - s->trial;
     s->seconds = (double)(t_now_ns() - t0) / 1e9;
     worker_free(s->worker); /* what follows is timed without anyone beside it */
     s->worker = NULL;

@@ -130,8 +130,8 @@ void search_keep(Search *s, Trial *t);     /* s->mod is t's: among those of the 
 Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *detectable);
 /* Makes ready to try candidates in this process. */
 Err search_here(Cx *cx, Search *s);
-/* The fastest few and the incumbent in turns; timed[0] is the winner afterwards. */
-void search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent);
+/* The fastest few and the incumbent in turns, half of them for longer. The winner. */
+Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent);
 
 /* ---- record.c ---- */
 void search_record(Cx *cx, Search *s, const Trial *t, Stage stage, const Attempt *a);

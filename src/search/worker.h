@@ -32,10 +32,10 @@ void worker_free(Worker *w); /* NULL is fine */
 Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, bool *lost);
 /* Units of these plans are built ahead; on a host they are built when it returns. Trouble is found out by the tries. */
 void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n);
-/* Finalists: kept built in slots 0 .. 3, and timed in whatever order. */
+/* Finalists: kept built in slots 0 .. 7, and timed in whatever order. */
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out);
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out);
-enum { WORKER_SLOTS = 4 };
+enum { WORKER_SLOTS = 8 };
 /* What measure_plan makes there; *out is the caller's. */
 Err worker_measure(Cx *cx, Worker *w, const char *plan, const struct MeasureAsk *q, struct json_t **out);
 
