@@ -118,9 +118,9 @@ static void put_bounds(const Made *m, json_t *o) {
         [STAT_TWO_PASS] = "two-pass", [STAT_ONLINE] = "online", [STAT_SHIFTED] = "shifted", [STAT_WELFORD] = "welford"};
     const OracleOptions b = bed_bounds(&m->pb, &m->kern->plan);
     json_object_set_new(o, "bounds",
-                        json_pack("{s:s,s:I,s:i,s:s,s:b,s:b}", "rule", "rowfold-bound-1", "serial",
+                        json_pack("{s:s,s:I,s:i,s:s,s:b,s:b,s:b}", "rule", "rowfold-bound-1", "serial",
                                   (json_int_t)b.serial, "joins", b.joins, "stat", stats[b.stat], "reciprocal",
-                                  b.reciprocal, "native_math", b.native_math));
+                                  b.reciprocal, "fast_exp", b.fast_exp, "native_math", b.native_math));
 }
 
 static void put_plan(Cx *cx, const Made *m, json_t *o) {
@@ -132,7 +132,8 @@ static void put_plan(Cx *cx, const Made *m, json_t *o) {
     kern_print(m->kern, &kern);
     demand_json(&m->demand, &demand);
     json_object_set_new(o, "plan", json_string(plan.s));
-    json_object_set_new(o, "kern", json_pack("{s:o}", "sha256", record_sha(kern.s, strlen(kern.s))));
+    json_object_set_new(o, "kern",
+                        json_pack("{s:s,s:o}", "text", kern.s, "sha256", record_sha(kern.s, strlen(kern.s))));
     json_object_set_new(o, "unit",
                         json_pack("{s:o,s:I,s:s,s:s,s:i,s:i,s:I}", "sha256", record_sha(u->text, strlen(u->text)),
                                   "bytes", (json_int_t)strlen(u->text), "dialect", dialects[u->dialect], "entry",

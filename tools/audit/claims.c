@@ -53,6 +53,8 @@ const ClaimName *claim_names(int *count) {
 
 static void put(Audit *a, Found f, const char *name, const char *place, const char *detail) {
     a->count[f]++;
+    for (int i = 0; i < (int)(sizeof names / sizeof *names) && i < NAMES_MOST; i++)
+        if (same_text(names[i].name, name)) a->by_name[i][f]++;
     if (a->kept[f] >= CLAIMS_SHOWN) return;
     if (a->nshown == a->cap) {
         const size_t cap = a->cap ? 2 * a->cap : 256;
@@ -94,19 +96,12 @@ void unknown(Audit *a, const char *name, const char *place, const char *fmt, ...
 }
 
 /* ---- what was found ---- */
-static void count_by_name(const Audit *a, const char *name, int64_t out[FOUNDS]) {
-    out[0] = out[1] = out[2] = 0;
-    for (size_t i = 0; i < a->nshown; i++)
-        if (same_text(a->shown[i].name, name)) out[a->shown[i].found]++;
-}
-
 void claims_print(const Audit *a, bool all) {
     int n;
     const ClaimName *c = claim_names(&n);
     printf("%-11s %9s %7s %13s  %s\n", "claim", "confirmed", "refuted", "not checkable", "what is claimed");
     for (int i = 0; i < n; i++) {
-        int64_t k[FOUNDS];
-        count_by_name(a, c[i].name, k);
+        const int64_t *k = a->by_name[i];
         if (k[0] + k[1] + k[2])
             printf("%-11s %9lld %7lld %13lld  %s\n", c[i].name, (long long)k[CONFIRMED], (long long)k[REFUTED],
                    (long long)k[UNKNOWN], c[i].what);

@@ -12,7 +12,7 @@ typedef struct Claim {
     const char *name, *place,
         *detail; /* name: of the table in claims.c; place: of the record; detail: "" if confirmed */
 } Claim;
-enum { CLAIMS_SHOWN = 4096 }; /* of each kind of finding; the rest is counted */
+enum { CLAIMS_SHOWN = 4096, NAMES_MOST = 64 }; /* of each kind of finding; the rest is counted */
 typedef struct Audit {
     Mem *m;
     const char *folder; /* of the record: archived files lie there */
@@ -20,9 +20,10 @@ typedef struct Audit {
     size_t nshown, cap;
     int64_t count[FOUNDS];
     int64_t kept[FOUNDS];
-    bool quick;         /* nothing that takes long */
-    int64_t work_left;  /* elements that may still be evaluated */
-    int64_t bytes_left; /* of inputs that may still be made again */
+    int64_t by_name[NAMES_MOST][FOUNDS]; /* in the order of claim_names */
+    bool quick;                          /* nothing that takes long */
+    int64_t work_left;                   /* elements that may still be evaluated */
+    int64_t bytes_left;                  /* of inputs that may still be made again */
 } Audit;
 
 typedef struct ClaimName {

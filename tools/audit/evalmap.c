@@ -139,9 +139,11 @@ static Cell float_map(const Rules *r, MapOp m, Type ty, const Cell *a, const boo
     if (m == M_TANH || m == M_ERF) g = fminl(g, 2);
     if (m == M_SIGMOID) g = fminl(g, 1);
     if (isnan(g)) g = (long double)INFINITY;
+    const bool fast = m == M_EXP && ty == F32 && r->fast_exp;
+    if (fast && c.v > 0) g += c.v * (0x1p-22L + (fabsl(a[0].v) + a[0].e) * 0x1p-23L);
     g += 2 * l->u * ulp * (fabsl(c.v) + g);
     if (ulp > 0 && m != M_ADD && m != M_SUB && fabsl(c.v) + g < l->small && (c.v != 0 || g > 0))
-        g += ty == F64 && m == M_SIGMOID ? 0x1p-1022L : l->tiny * fmax(1, ulp);
+        g += ty == F64 && m == M_SIGMOID ? 0x1p-1022L : fast ? 0x1p-126L : l->tiny * fmax(1, ulp);
     c.e = fabsl(c.v) + g < l->over ? (double)g : INF;
     if (c.e == INF && fabsl(c.v) - g >= l->over) c = (Cell){copysignl((long double)INFINITY, c.v), 0, 0};
     return c;

@@ -204,7 +204,8 @@ static Cell product(const Fold *f) {
     const bool sinks = least < f->l->small;
     if (inf) return (Cell){v, 0, near_zero || sinks ? INF : 0};
     if (zero) return (Cell){v, 0, 0};
-    long double e = high - abs + f->gamma * high;
+    /* each rounding is a factor of the result, whatever the tree's depth */
+    long double e = high - abs + gamma_of((long double)x->n, f->l) * high;
     if (sinks && x->n > 1) e += f->l->tiny * (long double)x->n * most;
     return (Cell){v, 0, (double)e};
 }

@@ -178,14 +178,14 @@ static bool head_line(Reader *r, bool *head) {
 
 /* ---- instructions ---- */
 static void add(Reader *r, double *lane, double *row, char rank, double each) {
-    const double W = (double)r->plan.W;
+    const double W = (double)r->plan.lanes;
     const double n = r->sweep ? (double)r->elements[r->domain] : 1;
     double l = 1, w = 1;
     if (rank == 'e') {
-        l = (double)slots_of(r->elements[r->domain], r->plan.W, r->plan.V);
+        l = (double)slots_of(r->elements[r->domain], r->plan.lanes, r->plan.V);
         w = n;
     } else if (rank == 'p') {
-        l = (double)up_div(up_div(r->elements[r->domain], r->plan.W * r->plan.V), r->plan.flight);
+        l = (double)up_div(up_div(r->elements[r->domain], r->plan.lanes * r->plan.V), r->plan.flight);
         w = l * W;
     } else if (rank == 'l') {
         w = W;
@@ -200,9 +200,10 @@ static void op_add(Reader *r, int cls, char rank) {
 
 /* Joins side by side share an exchange, with a barrier; each has partials of its own. */
 static void join(Reader *r, bool first, Type t) {
-    const int64_t W = r->plan.W, S = r->c->subgroup;
-    if (W <= S) return;
-    r->c->shared_bytes += (double)((r->plan.combine ? W : up_div(W, S)) * type_fact(t)->bytes * r->plan.P);
+    const int64_t W = r->plan.W, S = r->c->subgroup, groups = r->plan.cluster;
+    if (r->plan.lanes <= S) return;
+    const int64_t partials = (r->plan.combine ? W : up_div(W, S)) + (groups > 1 ? groups : 0);
+    r->c->shared_bytes += (double)(partials * type_fact(t)->bytes * r->plan.P);
     if (first) r->c->barriers += r->loop;
 }
 
@@ -296,7 +297,7 @@ static bool node_line(Reader *r) {
         r->sweep = *w == 's';
         if (!r->sweep) return true;
         if (!index_of(r, field(r, 1), 'd', r->ndomains, &r->domain)) return false;
-        const int64_t slots = slots_of(r->elements[r->domain], r->plan.W, r->plan.V);
+        const int64_t slots = slots_of(r->elements[r->domain], r->plan.lanes, r->plan.V);
         r->c->rounds += r->loop * (double)slots;
         r->c->packs += r->loop * (double)up_div(slots, r->plan.V);
         r->c->own_sweeps++;
@@ -310,10 +311,10 @@ static void stripes(Reader *r) {
     for (int i = 0; i < r->nstripes; i++) {
         const Held *h = &r->stripe[i];
         if (h->home == 's')
-            c->shared_bytes += (double)r->points[h->domain] * (double)r->elements[h->domain] * type_fact(h->ty)->bytes *
-                               (double)r->plan.P;
+            c->shared_bytes += (double)r->points[h->domain] * (double)up_div(r->elements[h->domain], r->plan.cluster) *
+                               type_fact(h->ty)->bytes * (double)r->plan.P;
         if (h->home != 'r') continue;
-        const int64_t slots = r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.W, r->plan.V);
+        const int64_t slots = r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.lanes, r->plan.V);
         c->own_sum += up_div(slots * type_fact(h->ty)->bytes, 4);
     }
     for (int64_t w = 0; w < c->own_sweeps; w++) {
@@ -321,7 +322,7 @@ static void stripes(Reader *r) {
         for (int i = 0; i < r->nstripes; i++) {
             const Held *h = &r->stripe[i];
             if (h->home != 'r' || h->first < 0 || w < h->first || w > h->last) continue;
-            live += up_div(r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.W, r->plan.V) *
+            live += up_div(r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.lanes, r->plan.V) *
                                type_fact(h->ty)->bytes,
                            4);
         }

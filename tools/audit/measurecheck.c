@@ -142,16 +142,57 @@ static void verdict_check(Audit *a, const json_t *v, const CaseInfo *c, const ch
               (long long)int_at_key(v, "checked", -1), (long long)elements);
 }
 
-static void ceilings_check(Audit *a, const json_t *x, const char *place) {
+static double ceiling_ns(const json_t *x, const char *kind, const char *regime, double *bytes) { /* NAN: not there */
     size_t i;
     json_t *c;
     json_array_foreach(at(x, "ceilings"), i, c) {
-        const char *kind = text_at(c, "kind"), *regime = text_at(c, "regime");
+        if (!same_text(text_at(c, "kind"), kind) || !same_text(text_at(c, "regime"), regime)) continue;
+        *bytes = real_at(c, "bytes");
+        return real_at(c, "median_ns");
+    }
+    return (double)NAN;
+}
+
+/* docs/records.md: what a copy of the bytes that are both read and written takes, and the rest at the rate of reads or
+ * writes. The bytes are the least: each tensor once, an inout one twice. */
+static void light_check(Audit *a, const json_t *x, const CaseInfo *c, const char *place) {
+    static const char *const regimes[] = {"resident", "cold"};
+    double r = 0, w = 0;
+    for (int i = 0; c && c->p && i < c->p->nparams; i++) {
+        const PParam *q = &c->p->param[i];
+        double bytes = type_fact(q->ty)->bytes;
+        for (int d = 0; d < q->rank; d++) bytes *= (double)c->p->n[q->axis[d]];
+        if (q->way == W_IN || q->way == W_INOUT) r += bytes;
+        if (q->way == W_OUT || q->way == W_INOUT) w += bytes;
+    }
+    for (int k = 0; k < 2; k++) {
+        const json_t *light = at(at(x, "speed_of_light_ns"), regimes[k]);
+        double bytes = r + w;
+        const double copy = ceiling_ns(x, "copy", regimes[k], &bytes);
+        const double rest = ceiling_ns(x, r > w ? "read" : "write", regimes[k], &bytes);
+        if (!light) continue;
+        check(a, bytes == r + w || !c || !c->p, "ceilings", place, "%s ceilings move %.17g bytes, the case %.17g",
+              regimes[k], bytes, r + w);
+        const double own = (copy * 2 * fmin(r, w) + (r == w ? 0 : rest * fabs(r - w))) / (r + w);
+        if (r + w > 0)
+            check(a, near(real_of_json(light), own), "ceilings", place,
+                  "speed_of_light_ns.%s is %.17g, and %.17g by the ceilings", regimes[k], real_of_json(light), own);
+    }
+}
+
+static void ceilings_check(Audit *a, const json_t *x, const CaseInfo *c, const char *place) {
+    size_t i;
+    json_t *k;
+    json_array_foreach(at(x, "ceilings"), i, k) {
+        const char *kind = text_at(k, "kind"), *regime = text_at(k, "regime");
         const bool known = (same_text(kind, "copy") || same_text(kind, "read") || same_text(kind, "write")) &&
                            (same_text(regime, "cold") || same_text(regime, "resident"));
-        check(a, known && real_at(c, "bytes") > 0 && real_at(c, "median_ns") > 0 && int_at_key(c, "tried", 0) >= 1,
-              "ceilings", place, "ceiling %zu has no kind, regime, bytes, time or way", i);
+        check(a,
+              known && real_at(k, "bytes") > 0 && real_at(k, "median_ns") > 0 && int_at_key(k, "samples", 0) >= 1 &&
+                  *text_at(k, "how"),
+              "ceilings", place, "ceiling %zu has no kind, regime, bytes, time, samples or way", i);
     }
+    light_check(a, x, c, place);
 }
 
 void measurement_check(Audit *a, const json_t *x, const CaseInfo *c, const json_t *options, Outputs *seen,
@@ -179,12 +220,12 @@ void measurement_check(Audit *a, const json_t *x, const CaseInfo *c, const json_
                   all = int_at_key(rotation, "bytes", -1);
     int64_t product;
     check(a,
-          sets >= 1 && each >= 0 && mul_ok(sets, each, INT64_MAX, &product) && product == all &&
-              all >= int_at_key(options, "rotate_bytes", 0),
+          sets >= 0 && each >= 0 && mul_ok(sets, each, INT64_MAX, &product) && product == all &&
+              (!sets || all >= int_at_key(options, "rotate_bytes", 0)),
           "regime", place, "%lld sets of %lld bytes are not %lld, or too few", (long long)sets, (long long)each,
           (long long)all);
     figures_check(a, x, options, place);
     coverage(a, x, c, options, place);
-    ceilings_check(a, x, place);
+    ceilings_check(a, x, c, place);
     if (c && c->p) outputs_check(a, x, c, options, seen, place);
 }

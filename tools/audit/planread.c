@@ -32,8 +32,10 @@ static const Dim dims[] = {
     {"early", "off on"},
     {"grid", NULL},
     {"prefetch", NULL},
+    {"exp", "exact fast"},
+    {"overlap", "off on"},
 };
-enum { DIMS = sizeof dims / sizeof *dims };
+enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
 
 static int word_at(const char *words, const char *w) { /* -1: it is none of them */
@@ -66,7 +68,7 @@ int plan_items(Mem *m, const char *text, PlanItem out[ITEMS]) {
 bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
     PlanItem item[ITEMS];
     const int n = plan_items(m, text, item);
-    int64_t value[DIMS];
+    int64_t value[DIMS] = {0};
     bool seen[DIMS] = {false};
     *out = (PlanText){0};
     if (n < 0) return *why = "a plan's text is NAME=VALUE between single spaces", false;
@@ -82,7 +84,10 @@ bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
         }
         int d = 0;
         while (d < DIMS && !same_text(dims[d].name, item[i].name)) d++;
-        if (d == DIMS) return *why = mem_fmt(m, "an unknown dimension %.20s", item[i].name), false;
+        if (d == DIMS) { /* of a later rowfold: what it does is not known */
+            out->unknown = item[i].name;
+            continue;
+        }
         if (seen[d]) return *why = mem_fmt(m, "dimension %s twice", dims[d].name), false;
         seen[d] = true;
         char *end = NULL;
@@ -92,13 +97,14 @@ bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
             return *why = mem_fmt(m, "dimension %s has no such value", dims[d].name), false;
     }
     for (int d = 0; d < DIMS; d++)
-        if (!seen[d]) return *why = mem_fmt(m, "dimension %s is missing", dims[d].name), false;
+        if (!seen[d] && d < LATER) return *why = mem_fmt(m, "dimension %s is missing", dims[d].name), false;
     out->W = value[0], out->V = value[1], out->U = value[2], out->P = value[3], out->acc = value[4];
     out->flight = value[5];
     out->fuse = (int)value[6], out->stat = (int)value[7], out->div = (int)value[8], out->order = (int)value[9];
-    out->combine = (int)value[10];
-    if (!out->W || !out->V || !out->U || !out->P || !out->acc || !out->flight)
-        return *why = "W, V, U, P, acc and flight are at least 1", false;
+    out->combine = (int)value[10], out->cluster = value[CLUSTER], out->exp = (int)value[EXP];
+    out->lanes = out->W * out->cluster;
+    if (!out->lanes || !out->V || !out->U || !out->P || !out->acc || !out->flight)
+        return *why = "W, V, U, P, acc, flight and cluster are at least 1", false;
     return true;
 }
 
@@ -108,7 +114,8 @@ int64_t slots_of(int64_t n, int64_t W, int64_t V) {
 }
 
 Rules plan_rules(const Program *p, const PlanText *plan, bool native) {
-    Rules r = {plan->W * plan->acc, plan->V * plan->flight, 1, plan->order, plan->stat, plan->div == 1, native};
+    Rules r = {plan->lanes * plan->acc, plan->V * plan->flight, 1, plan->order, plan->stat, plan->div == 1, native,
+               plan->exp == 1};
     /* A reduction over some of its operand's axes may be looped over by every lane: chains are then as long as the row.
      */
     for (int i = 0; i < p->nvals; i++) {
@@ -264,7 +271,7 @@ bool plan_rounds(Mem *m, const Program *p, const PlanText *plan, int64_t *rounds
         if (joined || !s->sinks[i]) continue; /* a number a row needs no sweep */
         if (s->sinks[i] != all) return false;
         ++*sweeps;
-        *rounds += slots_of(program_points(p, s->sinks[i]), plan->W, plan->V);
+        *rounds += slots_of(program_points(p, s->sinks[i]), plan->lanes, plan->V);
     }
     for (int h = 0; h < plan->nholds && !plan->fuse; h++)
         if (!same_text(plan->home[h], "reload") && !same_text(plan->home[h], "recompute"))

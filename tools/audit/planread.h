@@ -7,8 +7,11 @@
 
 enum { HOLDS = 64 };
 typedef struct PlanText {
-    int64_t W, V, U, P, acc, flight;
-    int fuse, stat, div, order, combine; /* fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
+    int64_t W, V, U, P, acc, flight, cluster;
+    int64_t lanes;       /* that share a row: W of each group of the cluster */
+    const char *unknown; /* a dimension that this reader does not know, or NULL */
+    int fuse, stat, div, order, combine,
+        exp; /* exp 1 fast; fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
     int nholds;
     const char *hold[HOLDS], *home[HOLDS];
 } PlanText;

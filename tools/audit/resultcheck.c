@@ -125,7 +125,7 @@ static void overall_check(const Results *s, const char *figure, const Ratios *x,
     Ratios all = {.r = mem_array(a->m, s->rounds + 1, sizeof(double)), .whole = true, .min = (double)INFINITY};
     int64_t cases = 0;
     for (size_t c = 0; c < s->ncases; c++) {
-        if (x[c].control) continue;
+        if (!x[c].r || x[c].control) continue; /* without this figure's regime, or a control */
         cases++;
         all.whole &= x[c].whole;
         for (size_t r = 0; r < s->rounds; r++) all.r[r] += log(x[c].r[r]);
