@@ -66,7 +66,7 @@ Rc suite_find(Cli *c, const char *word, Suite *out) {
 static Rc find_peers(Cli *c, const char **out) {
     const char *all = NULL;
     for (int i = 0; i < c->o.peers.n; i++) {
-        const char *name = c->o.peers.item[i], *path = is_path(name) ? name : data_file(c, "peers", name, ".py");
+        const char *name = c->o.peers.item[i], *path = is_path(name) ? name : data_file(c, "peers", name, "_peer.py");
         if (!path || !there(path))
             return fail(c, F_READ, "peers/README.md lists the adapters; the path of one will do too",
                         "there is no adapter of a peer \"%s\"", name);

@@ -42,6 +42,29 @@ check 'its record' sound bench inplace.json
 check 'a case that fails costs itself only' exits 1 'plan.value_not_legal|plan\.' rf bench --case "$soft pin=W=33" --case "$norm" --effort estimate "${quick[@]}"
 check 'without a worker too' exits 0 'of light' env ROWFOLD_WORKER= "$rowfold" bench --case "$norm" --effort estimate "${quick[@]}"
 
+# ---- peers ----
+printf 'print("hello from a framework")\n' >silent_peer.py
+cat >wrong_peer.py <<'P'
+import json, sys
+r = json.load(open(sys.argv[1]))
+out = next(p for p in r["params"] if p["direction"] == "out")
+open(out["file"], "wb").write(b"\0" * (4 * out["extents"][0] * out["extents"][1]))
+print(json.dumps({"peer": "wrong", "version": "1", "mode": "zeros", "allocation": "given", "configuration": "", "figures": []}))
+P
+peers=(--peers plain_c --peers ./silent_peer.py --peers ./wrong_peer.py)
+check 'peers beside' exits 0 'plain_c O3' rf bench --case "$soft" --case "$norm" --effort estimate "${quick[@]}" "${peers[@]}" -o peers.json
+check 'its record' sound bench peers.json
+peer() { python3 -c 'import json, sys
+d = json.load(open("peers.json"))
+p = [[q for q in c["peers"] if q["peer"] == sys.argv[1]][0] for c in d["cases"]]
+sys.exit(0 if eval(sys.argv[2]) else json.dumps(p)[:1000])' "$@"; }
+check 'a peer is checked against the same definition' peer plain_c 'p[0]["check"]["ok"] and p[0]["check"]["checked"] == 17 * 257 and len(p[0]["figures"]) == 8'
+check 'a case that a peer cannot run is a line' peer plain_c '"bf16" in p[1]["missing"]'
+check 'one that says nothing too' peer silent '"no answer" in p[0]["missing"]'
+check 'wrong outputs stand in the record' peer wrong 'p[0]["check"]["ok"] is False and p[0]["check"]["bad"] > 0'
+check 'a peer that is not installed is a line' exits 0 'peer numpy: not installed|numpy eager' rf bench --case "$soft" --effort estimate "${quick[@]}" --peers numpy
+check 'an adapter by hand says what it is for' exits 1 'usage' python3 "$root/peers/plain_c_peer.py"
+
 # ---- catalogs ----
 freeze() { rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft" --case "$norm" "$@"; }
 check 'freeze' exits 0 'softmax/17x257/f32' freeze -o a.json
@@ -74,6 +97,11 @@ check 'its record' sound replay r.json
 check 'nothing is left of the journal' test ! -e r.json.part
 check 'replay of four rounds and one figure' rf replay a.json b.json "${quick[@]}" --figures device.batch.resident -o four.json
 check 'its record' sound replay four.json
+check 'replay beside a peer' rf replay a.json b.json "${two[@]}" --figures end_to_end.batch.resident --peers plain_c -o beside.json
+check 'its record' sound replay beside.json
+check 'peers come before in half of the rounds' python3 -c 'import json
+p = json.load(open("beside.json"))["peers"]
+assert len(p) == 4 and sorted(q["when"] for q in p if q["case"].startswith("softmax")) == ["after", "before"], p'
 check 'of a catalog with itself: controls alone' exits 0 'control' rf replay a.json a.json "${two[@]}" --figures device.batch.cold -o same.json
 check 'its record' sound replay same.json
 check 'rounds are even' exits 2 'an even number' rf replay a.json b.json "${quick[@]}" --rounds 3 -o odd.json
