@@ -21,7 +21,8 @@ TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16:32768x4096", "softmax:bf16:16384x8192", "layernorm:bf16:16384x8192",
            "softmax:bf16:4096x32768", "rmsnorm:bf16:4096x32768", "softmax:bf16:65536x1024", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128",
            "residual_rmsnorm:bf16:8192x8192", "softmax:f32:1024x4096:resident", "rmsnorm:f32:1024x4096:resident", "rmsnorm:bf16:1x4096:resident",
-           "layernorm:f32:65536x769", "column_sum:f32:16384x4096", "sum:bf16:16384x8192"]
+           "layernorm:f32:65536x769", "column_sum:f32:16384x4096", "sum:bf16:16384x8192", "softmax:bf16:2048x131072", "rmsnorm:bf16:2048x131072",
+           "softmax:f32:1x50257:resident", "log_softmax_f32:bf16:32x128256", "rmsnorm:bf16:64x4096:resident", "argmax:bf16:8x151936:resident"]
 
 
 def operator(op, n, dtype):
@@ -42,6 +43,10 @@ def operator(op, n, dtype):
         return lambda x: x.sum(0)
     if op == "sum":
         return lambda x: x.sum(-1, dtype=torch.float32)
+    if op == "argmax":
+        return lambda x: x.argmax(-1)
+    if op == "log_softmax_f32":
+        return lambda x: torch.log_softmax(x, -1, dtype=torch.float32)
     raise SystemExit(f"no operator {op}")
 
 

@@ -543,7 +543,7 @@ static void fold_pair(Emit *e, int i, const Step *s, int f) {
     const Ins *in = gpu_at(e, i);
     int V = e->k->plan.V;
     const char *c = emit_text(e, "c%d_0", in->imm), *ci = emit_text(e, "c%d_0", in->imm + 1), *t = ty_text(in->ty);
-    const char *best[16], *at = emit_text(e, "at%d_%d", i, f), *ix = ty_text(place_type(e, in->ty));
+    const char *best[16] = {NULL}, *at = emit_text(e, "at%d_%d", i, f), *ix = ty_text(place_type(e, in->ty));
     bool first_wins = ascends(e, in->a[1]);
     for (int v = 0; v < V; v++) {
         const char *ok = gpu_active(e, s, f, v);

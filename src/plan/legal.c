@@ -318,10 +318,12 @@ static Err check_fixed(Cx *cx, const Plan *plan) {
         return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1",
                     "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc, plan->V,
                     plan_lanes(plan) * plan->acc, FIXED_PARTIALS);
-    if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT)
-        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact",
-                    "order=fixed with combine=%s stat=%s div=%s", dim_info(DIM_combine)->word[plan->combine],
-                    stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div]);
+    if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT ||
+        plan->exp != EXP_EXACT)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact exp=exact",
+                    "order=fixed with combine=%s stat=%s div=%s exp=%s", dim_info(DIM_combine)->word[plan->combine],
+                    stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div],
+                    dim_info(DIM_exp)->word[plan->exp]);
     return OK;
 }
 

@@ -218,7 +218,7 @@ static Err open_all_holds(Cx *cx, const Problem *pb, const Holdable *all, const 
 /* A fixed order leaves the other dimensions that shape a sum one value; items behind it in the text may still ask for
  * more. */
 static void fit_order(Cx *cx, Space *s, int order) {
-    static const int one_dims[] = {DIM_V, DIM_stat, DIM_div};
+    static const int one_dims[] = {DIM_V, DIM_stat, DIM_div, DIM_exp};
     for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++)
         set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
     if (order == ORDER_FIXED) {
@@ -350,6 +350,7 @@ static void gpu_columns(Cx *cx, Space *s) {
     set_dim(cx, s, DIM_W, (const int[]){32, 16, 8}, 3);
     set_dim(cx, s, DIM_P, (const int[]){32, 16}, 2);
     set_dim(cx, s, DIM_V, (const int[]){1}, 1);
+    set_dim(cx, s, DIM_cluster, (const int[]){1}, 1);
 }
 
 /* On a GPU a lane is a thread, and best with 2 to 4 packs of its own (measured: 262144x128 to 16384x8192 of bf16);
@@ -419,8 +420,8 @@ static bool shed_hold(Space *s, int keep) {
 
 /* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int minor[] = {DIM_acc,  DIM_early, DIM_div,   DIM_flight, DIM_prefetch,
-                                DIM_load, DIM_V,     DIM_store, DIM_P};
+    static const int minor[] = {DIM_acc,      DIM_exp,  DIM_early, DIM_div,   DIM_flight, DIM_overlap,
+                                DIM_prefetch, DIM_load, DIM_V,     DIM_store, DIM_P,      DIM_cluster};
     static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
     while (space_count(s) > SPACE_DEFAULT) {
         bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
@@ -450,6 +451,37 @@ static bool has_weight(const Prog *p) {
     return false;
 }
 
+/* Does it take exponentials of f32? */
+static bool has_exp(const Prog *p) {
+    for (int i = 0; i < p->nvals; i++)
+        if (p->val[i].op == OP_EXP && p->val[i].ty == TY_F32) return true;
+    return false;
+}
+
+/* What NVIDIA GPUs have beyond others. Rows that are long, or so few that they do not fill the machine, are shared by
+ * the groups of a cluster, which were measured to do best with 256 or 512 lanes each; launches that are short are
+ * started while the one before ends. */
+static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space *s) {
+    enum { LONG_ROW = 128 << 10, SHARED_ROW = 16 << 10, SHORT_LAUNCH = 64 << 20 }; /* bytes */
+    int64_t rows = 1, bytes, all, each = 1; /* bytes of a row, of all rows, of an element */
+    for (int q = 0; q < pb->prog->nparams; q++)
+        if (pb->prog->param[q].rank) each = i64_max(each, ty_bytes(pb->prog->param[q].ty));
+    for (int i = 0; i < pb->prog->naxes; i++)
+        if (pb->prog->row_axes >> i & 1 && (pb->shape.n[i] < 0 || !mul_fits(rows, pb->shape.n[i], &rows))) rows = -1;
+    if (!mul_fits(n, each, &bytes)) bytes = INT64_MAX;
+    if (has_exp(pb->prog) && !pb->caps.poly_math) set_dim(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
+    if (rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH)
+        set_dim(cx, s, DIM_overlap, (const int[]){1, 0}, 2);
+    bool few = rows >= 0 && rows * 2 < pb->caps.units && bytes >= SHARED_ROW;
+    if (ordered || pb->caps.max_cluster < 16 || (!few && bytes < LONG_ROW)) return;
+    if (few)
+        set_dim(cx, s, DIM_cluster, (const int[]){16, 8, 1}, 3);
+    else
+        set_dim(cx, s, DIM_cluster, (const int[]){8, 4, 1}, 3);
+    set_dim(cx, s, DIM_W, (const int[]){256, 512, 1024}, 3);
+    set_dim(cx, s, DIM_P, (const int[]){1}, 1);
+}
+
 Err space_default(Cx *cx, const Problem *pb, Space *out) {
     Plan base = plan_default();
     Holdable all;
@@ -470,6 +502,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         (host ? host_lanes : gpu_lanes)(cx, pb, n, out);
     if (pb->caps.lanes_in_turn) single_lanes(cx, pb, &all, n, out);
     bool turns = pb->caps.lanes_in_turn, columns = !host && !turns && !ordered && rows_side_by_side(pb->prog);
+    if (pb->caps.kind == KIND_CUDA) cuda_dims(cx, pb, n, ordered, out);
     if (columns) gpu_columns(cx, out);
     default_holds(cx, pb, &all, out);
     if (turns && !ordered) {

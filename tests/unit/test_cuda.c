@@ -494,12 +494,47 @@ static void test_legal(void **state) {
     arena_free(cx.a);
 }
 
+static bool offers(const Space *s, int dim, int value) {
+    bool found = false;
+    for (int i = 0; i < s->n[dim]; i++) found |= s->value[dim][i] == value;
+    return found;
+}
+
+/* What the search tries by itself: clusters for rows that are long or few, overlap for launches that are short. */
+static void test_space(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *kernel, *shape;
+        bool cluster, sixteen, overlap, exp;
+    } rows[] = {{"reduce", "argmax", "rows=8,n=151936", true, true, true, false},
+                {"softmax", "softmax", "rows=2048,n=131072", true, false, false, true},
+                {"softmax", "softmax", "rows=32768,n=4096", false, false, false, true},
+                {"rmsnorm", "rmsnorm", "rows=64,n=4096", false, false, true, false},
+                {"reduce", "column_sum", "rows=16384,n=4096", false, false, false, false}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        Space s;
+        emit(&cx, "h200", rows[i].file, rows[i].kernel, TY_BF16, rows[i].shape, "W=32", &pb, &k, &u);
+        assert_int_equal(space_default(&cx, &pb, &s), OK);
+        assert_in_range(space_count(&s), 1, SPACE_DEFAULT);
+        assert_int_equal(offers(&s, DIM_cluster, 8), rows[i].cluster);
+        assert_int_equal(offers(&s, DIM_cluster, 16), rows[i].sixteen);
+        assert_int_equal(offers(&s, DIM_overlap, 1), rows[i].overlap);
+        assert_int_equal(offers(&s, DIM_exp, EXP_FAST), rows[i].exp);
+        arena_free(cx.a);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment), cmocka_unit_test(test_kernels_compile),
-        cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),    cmocka_unit_test(test_no_compiler),
-        cmocka_unit_test(test_no_driver),      cmocka_unit_test(test_device),    cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),  cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_space),           cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_kernels_compile), cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),
+        cmocka_unit_test(test_no_compiler),     cmocka_unit_test(test_no_driver),      cmocka_unit_test(test_device),
+        cmocka_unit_test(test_launch),          cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),
+        cmocka_unit_test(test_legal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
