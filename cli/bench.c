@@ -44,10 +44,11 @@ static void print_figures(Cli *c, const Json *cases) {
         add_row(c, &t, json_text(k, "id", ""), m);
         for (const Json *p = peers ? peers->child : NULL; p; p = p->next)
             if (!json_get(p, "missing"))
-                add_row(c, &t,
-                        cli_text(c, "  %s %s%s", json_text(p, "peer", ""), json_text(p, "mode", ""),
-                                 json_get(p, "check") && json_value(json_get(p, "check"), "ok", 0) ? "" : " (WRONG)"),
-                        p);
+                add_row(
+                    c, &t,
+                    cli_text(c, "  %s %s%s", json_text(p, "peer", ""), json_text(p, "mode", ""),
+                             json_get(p, "check") && json_value(json_get(p, "check"), "ok", 0) > 0 ? "" : " (WRONG)"),
+                    p);
     }
     table_print(&t, stdout);
 }

@@ -75,7 +75,8 @@ static Rc verify(Cli *c, const char *path) {
     if (s && !json) return fail_library(c, s);
     const Json *list = json_read(c, json);
     for (const Json *k = list ? list->child : NULL; k && !c->o.json; k = k->next)
-        printf("%-40s %s\n", json_text(k, "id", ""), json_value(k, "ok", 0) ? "as frozen" : json_text(k, "why", ""));
+        printf("%-40s %s\n", json_text(k, "id", ""),
+               json_value(k, "ok", 0) > 0 ? "as frozen" : json_text(k, "why", ""));
     if (s)
         rc = fail_library(c, s);
     else if (c->o.json)

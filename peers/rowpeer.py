@@ -38,9 +38,14 @@ class Case:
         if len(self.inputs) + len(self.outputs) < len(tensors):
             raise Missing("an argument that is overwritten in place")
         self.scalars = {p["name"]: p["value"] for p in request["params"] if p["direction"] in ("scalar", "const") and "value" in p}
-        one = sum(t.bytes for t in tensors)
+        one = self.set_bytes = sum(t.bytes for t in tensors)
         cold = any(f.endswith(".cold") for f in request["figures"])
+        self.cold = cold
         self.sets = min(1 << 16, max(2, -(-request["rotate_bytes"] // max(one, 1)))) if cold else 1
+
+    def rotation(self):
+        sets = self.sets if self.cold else 0
+        return {"sets": sets, "bytes_of_set": self.set_bytes if sets else 0, "bytes": self.set_bytes * sets}
 
     def type(self, name):
         return next(t.type for t in self.inputs + self.outputs if t.name == name)
@@ -171,7 +176,7 @@ def serve(name, version, modes):
                 with open(outputs[t.name], "wb") as f:
                     f.write(runner.output(t.name))
             figures = Times(case, runner).all()
-            say(about | {"allocation": runner.allocation, "configuration": runner.configuration, "figures": figures, "outputs": outputs})
+            say(about | {"allocation": runner.allocation, "configuration": runner.configuration, "figures": figures, "outputs": outputs, "rotation": case.rotation()})
         except Missing as why:
             say(about | {"missing": str(why)})
         except Exception as why:  # pylint: disable=broad-except  # whatever a framework throws is its answer

@@ -78,14 +78,15 @@ Err rt_open(Cx *cx, const RtOptions *o, Rt **out) {
         rt_close(rt);
         return rt_oom(cx, "the runtimes", sizeof *rt);
     }
+    *out = rt; /* the caller's from here on: a diagnostic may jump where memory is gone */
     for (int i = 0; i < COUNT(runtimes); i++) {
         Err err = runtimes[i]->open ? runtimes[i]->open(cx, rt) : OK;
         if (err) {
+            *out = NULL;
             rt_close(rt);
             return err;
         }
     }
-    *out = rt;
     return OK;
 }
 
