@@ -39,6 +39,7 @@ enum {
     CMD_TRIALS,
     CMD_WISDOM,
     CMD_DEVICES,
+    CMD_CALIBRATE,
     CMD_EXPLAIN,
     CMD_CHECK,
     CMD_HELP,
@@ -55,7 +56,7 @@ typedef struct Options {
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
     const char *shape, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device, *isa,
-        *strided, *fill, *out_dir, *output, *header, *receipt, *store, *figures, *primary;
+        *strided, *fill, *out_dir, *output, *header, *receipt, *store, *calibration, *figures, *primary;
     List in, out, cases, peers;
     int64_t threads, seed, limit, budget_candidates, samples, rounds, rotate_mb;
     double budget_seconds, budget_compile_seconds, sample_ms, warmup_ms;
@@ -243,6 +244,7 @@ Rc command_replay(Cli *c);
 Rc command_trials(Cli *c);
 Rc command_wisdom(Cli *c);
 Rc command_devices(Cli *c);
+Rc command_calibrate(Cli *c);
 Rc command_explain(Cli *c);
 Rc command_check(Cli *c);
 Rc command_help(Cli *c);

@@ -20,13 +20,14 @@ enum {
     TRIALS = 1 << CMD_TRIALS,
     WISDOM = 1 << CMD_WISDOM,
     DEVICES = 1 << CMD_DEVICES,
+    CALIBRATE = 1 << CMD_CALIBRATE,
     EXPLAIN = 1 << CMD_EXPLAIN,
     CHECK = 1 << CMD_CHECK,
     HELP = 1 << CMD_HELP,
     KERNELS = RUN | PLAN | EMIT | TUNE,
     CHOOSE = BENCH | CATALOG, /* plans of many cases */
     EVIDENCE = CHOOSE | REPLAY,
-    ALL = KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | HELP
+    ALL = KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | CALIBRATE | EXPLAIN | CHECK | HELP
 };
 
 typedef enum Form {
@@ -75,6 +76,8 @@ static const struct Option {
      "resident (default): timed on the same memory; cold: on 200 MB in turn"},
     {"policy", 0, TEXT, O(policy), KERNELS | CHOOSE, 0, "NAME",
      "cost policy that ranks: roofline (default) prior service random"},
+    {"calibration", 0, TEXT, O(calibration), KERNELS, 0, "FILE",
+     "coefficients of the policy for this device, as rowfold calibrate wrote them"},
     {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE | CHOOSE, 0, "EFFORT",
      "estimate, recall, measure or exhaustive (default: estimate for run and emit, else measure)"},
     {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE | CHOOSE, 1, "N", "time at most N plans"},
@@ -97,9 +100,9 @@ static const struct Option {
     {"warmup-ms", 0, TIMED, O(warmup_ms), BENCH | REPLAY, 0, "MS", "time before anything is kept (default 150)"},
     {"rotate-mb", 0, COUNTED, O(rotate_mb), BENCH | REPLAY, 1, "MB",
      "memory that cold calls take in turn (default 200)"},
-    {"device", 0, TEXT, O(device), KERNELS | EVIDENCE, 0, "NAME",
+    {"device", 0, TEXT, O(device), KERNELS | EVIDENCE | CALIBRATE, 0, "NAME",
      "best (default; of run: host), cuda:0, opencl:0, preset:h200 ...: see rowfold devices"},
-    {"isa", 0, TEXT, O(isa), KERNELS | EVIDENCE | DEVICES, 0, "NAME",
+    {"isa", 0, TEXT, O(isa), KERNELS | EVIDENCE | DEVICES | CALIBRATE, 0, "NAME",
      "instructions of host kernels: avx512 avx2 neon portable"},
     {"threads", 0, COUNTED, O(threads), KERNELS | EVIDENCE, 1, "N",
      "threads of host kernels (default: as many as there are cores)"},
@@ -112,13 +115,14 @@ static const struct Option {
     {"limit", 0, COUNTED, O(limit), PLAN | TRIALS, 0, "N", "candidates in the table (default 20; 0: all)"},
     {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL,
      "add a plain C function, rowfold_KERNEL, that takes dense arrays"},
-    {"output", 'o', TEXT, O(output), EMIT | WISDOM | EVIDENCE, 0, "FILE",
+    {"output", 'o', TEXT, O(output), EMIT | WISDOM | EVIDENCE | CALIBRATE, 0, "FILE",
      "write the source, what is exported, or the record to FILE"},
     {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
     {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
     {"list", 0, FLAG, O(list), EXPLAIN, 0, NULL, "list all slugs"},
-    {"quiet", 'q', FLAG, O(quiet), KERNELS | EVIDENCE | TRIALS | WISDOM, 0, NULL, "no progress and no notes"},
-    {"json", 0, FLAG, O(json), KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK, 0, NULL,
+    {"quiet", 'q', FLAG, O(quiet), KERNELS | EVIDENCE | TRIALS | WISDOM | CALIBRATE, 0, NULL,
+     "no progress and no notes"},
+    {"json", 0, FLAG, O(json), KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | CALIBRATE, 0, NULL,
      "print one JSON document instead of text"},
     {"help", 'h', FLAG, O(help), ALL, 0, NULL, "print this help"},
 #undef O
@@ -196,6 +200,13 @@ static const struct Command {
     {"devices", "[OPTION...]", "list the devices that are here and the presets of machines that are not", NULL,
      "  rowfold devices\n"
      "  rowfold devices --json\n"},
+    {"calibrate", "[OPTION...]", "time a device's own speeds and fit the cost policy to them",
+     "Some fifty small launches, a few seconds; nothing else should run on the device meanwhile. A calibration is of "
+     "one\n"
+     "device with its driver and compiler, and ranks plans there: nothing else comes of it.",
+     "  rowfold calibrate -o host.calibration\n"
+     "  rowfold plan kernels/softmax.row --shape rows=1024,n=4096 --calibration host.calibration\n"
+     "  rowfold calibrate --device cuda:0 -o gpu.calibration --json\n"},
     {"explain", "SLUG [OPTION...]", "say what a slug means and what to do about it",
      "Every error and refusal has a slug, such as plan.stripe_exceeded.",
      "  rowfold explain plan.stripe_exceeded\n"

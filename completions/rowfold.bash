@@ -4,7 +4,7 @@ _rowfold() {
     local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:opencl preset:pocl preset:avx512 preset:avx2 preset:neon"
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices explain check help --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices calibrate explain check help --help --version" -- "$word")
         return
     fi
     case $previous in
@@ -16,7 +16,7 @@ _rowfold() {
     --strategy) words="staged random beam exhaustive" ;;
     --regime) words="resident cold" ;;
     --fill) words="uniform normal wide cancel ties special" ;;
-    --output | -o | --header | --receipt | --store | --out-dir)
+    --calibration | --output | -o | --header | --receipt | --store | --out-dir)
         mapfile -t COMPREPLY < <(compgen -f -- "$word")
         return
         ;;
@@ -30,16 +30,17 @@ _rowfold() {
     fi
     if [[ $word == -* ]]; then
         case ${COMP_WORDS[1]} in
-        run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
-        plan) options="--shape --type --const --pin --plan --search --policy --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
-        emit) options="--shape --type --const --pin --plan --policy --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
-        tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --audit-pruning --case --regime --policy --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
-        bench) options="--case --seed --pin --search --policy --effort --budget-candidates --budget-seconds --store --figures --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --summed-budget --output --quiet --json --help" ;;
-        catalog) options="--case --seed --pin --search --policy --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
+        run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --calibration --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
+        plan) options="--shape --type --const --pin --plan --search --policy --calibration --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
+        emit) options="--shape --type --const --pin --plan --policy --calibration --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
+        tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --audit-pruning --case --regime --policy --calibration --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
+        bench) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --figures --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --summed-budget --output --quiet --json --help" ;;
+        catalog) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
         replay) options="--rounds --figures --primary --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --output --quiet --json --help" ;;
         trials) options="--store --limit --quiet --json --help" ;;
         wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;
+        calibrate) options="--device --isa --output --quiet --json --help" ;;
         explain) options="--list --json --help" ;;
         check) options="--type --const --json --help" ;;
         esac
@@ -70,7 +71,7 @@ _rowfold() {
         )
         ;;
     replay) mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$word") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices explain check" -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices calibrate explain check" -- "$word") ;;
     esac
 }
 complete -o filenames -F _rowfold rowfold

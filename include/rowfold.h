@@ -219,10 +219,18 @@ typedef struct rowfold_compile_options {
     int builders; /* threads that compile candidates ahead of the timing. 0: on hosts one a core, in batches between
                      which all is quiet; elsewhere one less, while the device measures. 1: none on hosts. Where the
                      context has an allocator of its own, none in this process. */
-    int audit_pruning;     /* 1, with effort EXHAUSTIVE: a staged search of max_candidates is done beside it, and
-                              ROWFOLD_PRUNING tells what     it would have lost; nothing is remembered */
-    rowfold_regime regime; /* of the memory that candidates, and the winner at last, are timed on */
+    int audit_pruning;       /* 1, with effort EXHAUSTIVE: a staged search of max_candidates is done beside it, and
+                                ROWFOLD_PRUNING tells what     it would have lost; nothing is remembered */
+    const char *calibration; /* text of a file that `rowfold calibrate` or rowfold_calibrate wrote for this device: the
+                                coefficients of the cost policy; NULL: nominal ones */
+    rowfold_regime regime;   /* of the memory that candidates, and the winner at last, are timed on */
 } rowfold_compile_options;
+/* Times some fifty small launches on the device (5 to 60 s; nothing else should run on it) and fits the coefficients of
+ * the policy "roofline" to them. *json: canonical JSON with every sample, for rowfold_compile_options.calibration; free
+ * it with rowfold_free. progress may be NULL; non-zero stops. Not while other calls use the context. */
+ROWFOLD_API rowfold_status rowfold_calibrate(rowfold_context *ctx, rowfold_device *d,
+                                             int (*progress)(void *user, int done, int total, double seconds),
+                                             void *user, char **json);
 ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
 
 typedef struct rowfold_kernel rowfold_kernel;

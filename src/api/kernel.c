@@ -118,8 +118,8 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
                     "an audit of the staging compares with all plans");
     q.audit = o->audit_pruning != 0;
     if (o->progress) q.progress = tell, q.user = teller;
-    const char **kept[] = {&q.pin, &q.open, &q.policy, &q.store, &q.strategy, &q.joint};
-    const char *given[] = {o->pin, o->search, o->policy, o->store, o->strategy, o->joint};
+    const char **kept[] = {&q.pin, &q.open, &q.policy, &q.store, &q.strategy, &q.joint, &q.calibration};
+    const char *given[] = {o->pin, o->search, o->policy, o->store, o->strategy, o->joint, o->calibration};
     for (int i = 0; i < COUNT(kept); i++)
         if (given[i] && *given[i]) *kept[i] = arena_printf(cx->a, "%s", given[i]);
     if (q.audit) q.store = NULL; /* what is remembered would be the staged search's incumbent */

@@ -47,6 +47,20 @@ void score_add(Score *s, const char *name, const char *unit,
 void score_print(const Score *s, Buf *out);
 void score_json(const Score *s, Buf *out);
 
+/* ---- fit.c ---- */
+typedef struct FitSample { /* one launch and its time */
+    Demand demand;
+    Launch launch;
+    double ns;
+} FitSample;
+typedef struct Fit {
+    double coef[MAX_COEFS];
+    double before, after; /* the mean error at the start and at the end: about half the square of log(score / time) */
+} Fit;
+/* The coefficients, from `start` (NULL: the defaults) on, at which the policy's scores, in seconds, come nearest to the
+ * times of n samples. Pure. */
+Err cost_fit(Cx *cx, const CostPolicy *p, const Caps *caps, const FitSample *s, int n, const double *start, Fit *out);
+
 /* The rows of policies.def. */
 #define POLICY(id) extern const CostPolicy id##_policy;
 #include "policies.def"

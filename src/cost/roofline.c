@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { CACHED, ALU, DIV, SPECIAL, CONVERT, MEMORY, PRIVATE, ROUND, STEP, BARRIER, CLUSTER, ROOM };
+enum { CACHED, ALU, DIV, SPECIAL, CONVERT, MEMORY, PRIVATE, ROUND, STEP, BARRIER, CLUSTER, ROOM, COPY, LAUNCH };
 static const Coef coefs[] = {
     [CACHED] = {"cached", "times the copy rate", 3},
     [ALU] = {"alu", "subgroup instructions/ns of a unit", 4},
@@ -24,6 +24,8 @@ static const Coef coefs[] = {
     [BARRIER] = {"barrier", "ns", 20},
     [CLUSTER] = {"cluster", "ns, a barrier over several groups", 400},
     [ROOM] = {"room", "lanes of a GPU's unit", 2048},
+    [COPY] = {"copy", "times the machine's nominal copy rate", 1},
+    [LAUNCH] = {"launch", "times the machine's nominal time of a launch", 1},
 };
 
 static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
@@ -31,8 +33,8 @@ static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, con
     if (!(caps->copy_bytes_per_s > 0))
         return diag(cx, S_ARG, NOWHERE, "above 0", "machine %s: copy_bytes_per_s=%g", caps->name,
                     caps->copy_bytes_per_s);
-    for (int i = 0; i <= PRIVATE; i++)
-        if (!(k[i] > 0))
+    for (int i = 0; i < COUNT(coefs); i++)
+        if ((i <= PRIVATE || i == COPY) && !(k[i] > 0))
             return diag(cx, S_COST_COEFFICIENT, NOWHERE, "above 0", "policy roofline: %s=%g is a rate", coefs[i].name,
                         k[i]);
     const double ns = 1e-9;
@@ -44,7 +46,8 @@ static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, con
     double once = (d->first_read > 0 ? d->first_read : d->row.global_read) + d->row.global_write;
     double all = d->row.global_read + d->row.global_write;
     double cache_bytes = (double)(caps->l3_bytes ? caps->l3_bytes : caps->l2_bytes);
-    double rate = caps->copy_bytes_per_s, memory = rows * once / (rows * once <= cache_bytes ? rate * k[CACHED] : rate);
+    double rate = caps->copy_bytes_per_s * k[COPY],
+           memory = rows * once / (rows * once <= cache_bytes ? rate * k[CACHED] : rate);
     double cache = rows * all / (rate * k[CACHED]);
     /* a GPU's stripes are registers, which instructions read for free */
     double private = host ? rows_of_unit * (d->row.private_read + d->row.private_write) / k[PRIVATE] * ns : 0;
@@ -62,7 +65,7 @@ static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, con
     if (host) latency *= P; /* rows of a task one after the other */
 
     double slowest = fmax(fmax(fmax(memory, cache), fmax(private, arithmetic)), fmax(special, waves * latency));
-    double launch = fmax(1, d->launches) * caps->launch_s;
+    double launch = fmax(1, d->launches) * caps->launch_s * k[LAUNCH];
     out->total = slowest + latency + launch;
     score_add(out, "memory", "s", memory);
     score_add(out, "cache", "s", cache);

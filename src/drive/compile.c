@@ -76,6 +76,17 @@ static Err search_staged(Cx *cx, Made *m) {
     return search_run(cx, &m->staged);
 }
 
+static Err use_calibration(Cx *cx, const Request *q, Made *m) {
+    const CostPolicy *of;
+    double *coef = NEWN(cx->a, double, MAX_COEFS);
+    Err err = calibration_read(cx, q->calibration, strlen(q->calibration), q->identity, &of, coef, m->calibration);
+    if (!err && of != m->search.policy)
+        err = diag(cx, S_COST_CALIBRATION, NOWHERE, of->name, "the calibration is for another policy than %s",
+                   m->search.policy->name);
+    m->search.coef = coef;
+    return err;
+}
+
 Err drive_compile(Cx *cx, const Request *q, Made *m) {
     Err err = problem_make(cx, q->prog, &q->shape, q->caps, q->strided, &m->pb);
     if (err) return err;
@@ -105,6 +116,7 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
                   .al = q->al,
                   .bed = &m->bed};
     err = cost_find(cx, q->policy ? q->policy : "roofline", &s->policy);
+    if (!err && q->calibration) err = use_calibration(cx, q, m);
     if (!err && !q->dev && effort_runs(q->effort))
         err = diag(cx, S_DRIVE_PRESET, NOWHERE, "effort estimate, or a device of `rowfold devices`",
                    "%s is not here, so nothing can be timed on it", q->caps->name);

@@ -12,6 +12,7 @@ typedef struct Request {
     const Caps *caps;
     const char *identity; /* of the device or preset */
     Effort effort;
+    const char *calibration;                            /* text of one; NULL: nominal coefficients */
     const char *pin, *open, *policy, *strategy, *joint; /* NULL where not given */
     int64_t max_candidates;
     double max_seconds, max_compile_seconds;
@@ -51,6 +52,7 @@ typedef struct Made {
     double rotated; /* bytes that timed calls took in turn; 0: the same memory each time */
     double bytes;   /* least traffic of one call; 0 while rows are not known */
     const char *receipt;
+    char calibration[65]; /* its hash; "": none */
 } Made;
 Err drive_compile(Cx *cx, const Request *q, Made *m);
 void made_free(Made *m);
@@ -60,6 +62,20 @@ Err prune_audit(Cx *cx, Made *m); /* both searches are done: m->pruning */
 /* "T=bf16,S=f32" or "bf16"; "k=3,scale=0.5"; either may be NULL. kernel NULL: the first. */
 Err bind_program(Cx *cx, const Ast *ast, const char *kernel, const char *types, const char *constants, Prog **out);
 Err bind_shape(Cx *cx, const Prog *p, const char *text, Shape *out); /* "rows=1024,n=4096" */
+
+/* ---- calibrate.c ---- */
+typedef struct CalibrateRequest {
+    Device *dev;
+    const Caps *caps;
+    const char *identity;
+    bool (*progress)(void *user, int done, int total, double seconds); /* true: stop */
+    void *user;
+} CalibrateRequest;
+/* Canonical JSON, in cx->a. Some seconds; the device should have nothing else to do. */
+Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out);
+/* Any bytes: the coefficients of a policy for the device of that identity, or why not. */
+Err calibration_read(Cx *cx, const char *text, size_t n, const char *identity, const CostPolicy **policy,
+                     double coef[MAX_COEFS], char hash[65]);
 
 const char *receipt_make(Cx *cx, const Request *q, const Made *m); /* canonical JSON: sorted keys, compact, 17 digits */
 const char *trials_json(Cx *cx, const Made *m);                    /* every candidate and its fate */

@@ -191,7 +191,8 @@ static void fill_receipt(Doc *d) {
     json_object_set_new(o, "source_sha256", sha(m->unit.text ? m->unit.text : ""));
     json_object_set_new(o, "demand", raw(&demand));
     json_object_set_new(o, "policy",
-                        json_pack("{s:s,s:o}", "name", m->search.policy->name, "score", score_of(cx, &m->score)));
+                        json_pack("{s:s,s:o,s:o}", "name", m->search.policy->name, "score", score_of(cx, &m->score),
+                                  "calibration_sha256", text(m->calibration)));
     json_object_set_new(o, "search",
                         json_pack("{s:s,s:o,s:o,s:o,s:o,s:I,s:I,s:I,s:I,s:b,s:o,s:o}", "effort", effort_text(q->effort),
                                   "strategy", text(m->search.strategy), "joint", text(q->joint), "pin", text(q->pin),

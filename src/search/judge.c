@@ -30,7 +30,7 @@ static Err score_one(Cx *cx, Search *s, Trial *t, Cx *own) {
     Err err = kern_lower(own, s->pb, &t->plan, &k);
     if (!err) kern_count(own, k, &t->demand);
     Launch l = search_launch(s->pb, &t->plan);
-    if (!err) err = cost_score(own, s->policy, &t->demand, &s->pb->caps, &l, NULL, &t->score);
+    if (!err) err = cost_score(own, s->policy, &t->demand, &s->pb->caps, &l, s->coef, &t->score);
     if (err)
         search_failed(cx, t,
                       slug_err(own->first ? own->first->slug : S_INTERNAL) == ERR_REFUSED ? FATE_REFUSED : FATE_FAILED,

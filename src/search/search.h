@@ -63,6 +63,7 @@ typedef struct Search {
     const char *strategy; /* staged, exhaustive, random, beam; NULL: as the effort says */
     const char *joint;    /* every combination of these, each planned for itself; NULL: none */
     const CostPolicy *policy;
+    const double *coef; /* of the policy; NULL: its defaults */
     int64_t max_candidates;
     double max_seconds, max_compile_seconds; /* 0: no limit */
     int threads, builders; /* builders: threads that compile ahead; 0: as suits the device, 1: none on a host */

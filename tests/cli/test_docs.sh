@@ -2,7 +2,7 @@
 # The man page, the completions and the README say the same about the command's subcommands and options as the command does.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
-subcommands="run plan emit tune devices explain check"
+subcommands="run plan emit tune devices calibrate explain check"
 
 if command -v mandoc >/dev/null; then
     check 'man page is clean' mandoc -Tlint -Wwarning "$root/man/rowfold.1"

@@ -1,0 +1,64 @@
+/* rowfold calibrate: times a device's own speeds, and writes the coefficients of the cost policy that they give. */
+#include "cli.h"
+
+#include <string.h>
+
+static int step(void *user, int done, int total, double seconds) {
+    const rowfold_progress p = {.tried = done,
+                                .total = total,
+                                .elapsed_s = seconds,
+                                .best_plan = "",
+                                .reasons = "",
+                                .left_s = done ? seconds / done * (total - done) : -1};
+    return progress_step(user, &p);
+}
+
+static void show(Cli *c, const Json *j) {
+    Table t = {.c = c};
+    table_column(&t, "coefficient", true);
+    table_column(&t, "fitted", false);
+    table_column(&t, "nominal", false);
+    table_column(&t, "unit", true);
+    const Json *list = json_get(j, "coefficients");
+    for (const Json *k = list ? list->child : NULL; k; k = k->next) {
+        table_row(&t);
+        table_cell(&t, 0, "%s", json_text(k, "name", ""));
+        table_cell(&t, 1, "%.4g", json_value(k, "value", 0));
+        table_cell(&t, 2, "%.4g", json_value(k, "nominal", 0));
+        table_cell(&t, 3, "%s", json_text(k, "unit", ""));
+    }
+    table_print(&t, stdout);
+    int timed = 0, refused = 0;
+    list = json_get(j, "probes");
+    for (const Json *k = list ? list->child : NULL; k; k = k->next) *(json_get(k, "refused") ? &refused : &timed) += 1;
+    printf("%d launches timed, %d not possible here; error of the policy %.3f with nominal coefficients, %.3f with "
+           "fitted ones\n",
+           timed, refused, json_value(j, "error_nominal", 0), json_value(j, "error_fitted", 0));
+    printf("hash %s\n", json_text(j, "hash", ""));
+}
+
+Rc command_calibrate(Cli *c) {
+    if (c->o.words.n) return fail(c, F_WORDS, "rowfold calibrate [OPTION...]", "calibrate takes no words");
+    Rc rc = cli_open(c);
+    if (rc) return rc;
+    rowfold_status s = rowfold_device_find(c->ctx, c->o.device ? c->o.device : "best", &c->device);
+    if (s) return fail_library(c, s);
+    char *json = NULL;
+    progress_start(c);
+    s = rowfold_calibrate(c->ctx, c->device, step, c, &json);
+    progress_end();
+    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED, NULL, "stopped before the calibration was done");
+    if (s) return fail_library(c, s);
+    if (c->o.output) rc = file_write(c, c->o.output, json, strlen(json), "\n", 1);
+    if (!rc && c->o.json) {
+        Text t = {0};
+        text_put(&t, json, strlen(json));
+        rc = json_print(c, &t);
+    } else if (!rc) {
+        const Json *j = json_read(c, json);
+        if (j) show(c, j);
+        if (!c->o.output) note(c, "nothing was written: -o FILE keeps it, and --calibration FILE uses it");
+    }
+    rowfold_free(c->ctx, json);
+    return rc;
+}

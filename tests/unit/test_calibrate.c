@@ -1,0 +1,144 @@
+/* The fit of a policy's coefficients finds those that made the times, leaves alone what the samples say nothing about,
+ * and a calibration is read by the device, the version and the policy that it is of, or refused. */
+#include "../../src/drive/drive.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SAMPLES = 60 };
+
+/* Launches that differ in what binds them: bytes, arithmetic, special functions, rounds. */
+static void draw(FitSample *s) {
+    uint64_t x = 7;
+    for (int i = 0; i < SAMPLES; i++) {
+        double u[4];
+        for (int k = 0; k < 4; k++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            u[k] = pow(10, 4 * (double)(x >> 40) / (1 << 24));
+        }
+        s[i] = (FitSample){.launch = {.rows = 1000, .lanes = 64, .subgroup = 16, .rows_per_group = 1}};
+        Demand *d = &s[i].demand;
+        *d = (Demand){.known = true, .launches = 1, .lane_rounds = 10, .collectives = 1, .barriers = 1};
+        d->row.global_read = d->first_read = 64 * u[0], d->row.global_write = 64 * u[0];
+        d->lane_ops[COST_ALU] = u[1], d->lane_ops[COST_SPECIAL] = u[2];
+    }
+}
+
+static void test_fit(void **state) {
+    (void)state;
+    Cx cx = {.a = arena_new(&alloc_libc, NULL)};
+    const CostPolicy *p;
+    FitSample s[SAMPLES];
+    Caps caps;
+    double truth[MAX_COEFS];
+    Score score;
+    Fit fit;
+    assert_int_equal(cost_find(&cx, "roofline", &p), OK);
+    assert_true(caps_preset("avx512", &caps));
+    draw(s);
+    assert_int_equal(cost_coefs(&cx, p, "alu=1.5,special=0.2,copy=0.5,cached=2", truth), OK);
+    for (int i = 0; i < SAMPLES; i++) {
+        assert_int_equal(cost_score(&cx, p, &s[i].demand, &caps, &s[i].launch, truth, &score), OK);
+        s[i].ns = score.total * 1e9;
+    }
+    assert_int_equal(cost_fit(&cx, p, &caps, s, SAMPLES, NULL, &fit), OK);
+    assert_true(fit.after < fit.before / 10);
+    for (int i = 0; i < p->ncoefs; i++) {
+        const char *name = p->coef[i].name;
+        const bool asked = str_eq(name, "alu") || str_eq(name, "special");
+        if (asked) assert_true(fabs(log(fit.coef[i] / truth[i])) < 0.2);
+        if (str_eq(name, "div") || str_eq(name, "convert") || str_eq(name, "room"))
+            assert_true(fit.coef[i] == p->coef[i].def); /* no sample has any of it */
+        assert_true(fit.coef[i] > 0 && isfinite(fit.coef[i]));
+    }
+    s[3].ns = 0;
+    assert_int_equal(cost_fit(&cx, p, &caps, s, SAMPLES, NULL, &fit), ERR_ARGUMENT);
+    assert_int_equal(cost_fit(&cx, p, &caps, s, 0, NULL, &fit), ERR_ARGUMENT);
+    arena_free(cx.a);
+}
+
+/* ---- reading ---- */
+
+static char *text_of(json_t *o) {
+    char hex[65];
+    json_object_del(o, "hash");
+    char *bare = json_dumps(o, JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17));
+    sha256_hex(bare, strlen(bare), hex);
+    free(bare);
+    json_object_set_new(o, "hash", json_string(hex));
+    return json_dumps(o, JSON_SORT_KEYS | JSON_COMPACT | JSON_REAL_PRECISION(17));
+}
+
+static json_t *genuine(const CostPolicy *p) {
+    json_t *list = json_array();
+    for (int i = 0; i < p->ncoefs; i++)
+        json_array_append_new(list, json_pack("{s:s,s:f}", "name", p->coef[i].name, "value", 2.0 + i));
+    return json_pack("{s:s,s:s,s:s,s:s,s:o}", "format", "rowfold-calibration-1", "rowfold", ROWFOLD_VERSION_TEXT,
+                     "device", "a machine", "policy", "roofline", "coefficients", list);
+}
+
+static Err read(Cx *cx, const char *text, size_t n, double *coef) {
+    const CostPolicy *p;
+    char hash[65];
+    *cx = (Cx){.a = cx->a};
+    return calibration_read(cx, text, n, "a machine", &p, coef, hash);
+}
+
+static void refused(Cx *cx, json_t *o, const char *slug) { /* takes o */
+    double coef[MAX_COEFS];
+    char *text = text_of(o);
+    assert_int_not_equal(read(cx, text, strlen(text), coef), OK);
+    assert_string_equal(slug_text(cx->first->slug), slug);
+    free(text);
+    json_decref(o);
+}
+
+static void test_read(void **state) {
+    (void)state;
+    Cx cx = {.a = arena_new(&alloc_libc, NULL)};
+    const CostPolicy *p;
+    double coef[MAX_COEFS];
+    assert_int_equal(cost_find(&cx, "roofline", &p), OK);
+    json_t *o = genuine(p);
+    char *text = text_of(o);
+    json_decref(o);
+    assert_int_equal(read(&cx, text, strlen(text), coef), OK);
+    for (int i = 0; i < p->ncoefs; i++) assert_true(coef[i] == 2.0 + i);
+    for (size_t n = 0; n < strlen(text); n += 7) assert_int_not_equal(read(&cx, text, n, coef), OK); /* cut */
+    strstr(text, "a machine")[0] = 'b';
+    assert_int_not_equal(read(&cx, text, strlen(text), coef), OK);
+    free(text);
+    o = genuine(p), json_object_set_new(o, "device", json_string("another machine"));
+    refused(&cx, o, "cost.calibration_foreign");
+    o = genuine(p), json_object_set_new(o, "rowfold", json_string("0.0.0"));
+    refused(&cx, o, "cost.calibration_stale");
+    o = genuine(p), json_array_remove(json_object_get(o, "coefficients"), 0);
+    refused(&cx, o, "cost.calibration_unreadable");
+    o = genuine(p),
+    json_object_set_new(json_array_get(json_object_get(o, "coefficients"), 1), "name", json_string("x"));
+    refused(&cx, o, "cost.calibration_unreadable");
+    o = genuine(p), json_object_set_new(o, "policy", json_string("none"));
+    refused(&cx, o, "cost.unknown_policy");
+    o = genuine(p), text = text_of(o); /* altered, the hash left as it was */
+    strstr(text, "\"value\":2")[8] = '9';
+    assert_int_not_equal(read(&cx, text, strlen(text), coef), OK);
+    assert_string_equal(slug_text(cx.first->slug), "cost.calibration_unreadable");
+    free(text);
+    json_decref(o);
+    arena_free(cx.a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
