@@ -593,6 +593,26 @@ def _(d, _):
         s["value"], s["bits"] = x, struct.pack(">f", x).hex()
 
 
+@tampering("peers", "a peer's measurement is removed")
+def _(d, _):
+    d["peers"].pop()
+
+
+@tampering("peers", "a peer's measurement is of another round")
+def _(d, _):
+    d["peers"][-1]["round"] = 0
+
+
+@tampering("peers", "a peer is another")
+def _(d, _):
+    d["peers"][0]["adapter"] = d["peers"][0]["peer"] = "another"
+
+
+@tampering("samples", "a peer is slower than its samples")
+def _(d, _):
+    next(p for p in d["peers"] if "figures" in p)["figures"][0]["median_ns"] *= 2
+
+
 # ---- running ----
 count = bad = 0
 
@@ -631,7 +651,7 @@ def main(rowfold, auditor, folder):
     choose = [rowfold, "catalog", "freeze", suite, "--effort", "estimate", "--threads", "1", "-q"]
     ok = made([*choose, "--pin", "W=16", "-o", ref], "a reference is frozen")
     ok = ok and made([*choose, "--pin", "W=16", "--policy", "random", "-o", cand], "a candidate is frozen")
-    ok = ok and made([rowfold, "replay", ref, cand, "-o", base, "--rounds", "2", "--figures", FIGURES, *SHORT], "a replay is recorded")
+    ok = ok and made([rowfold, "replay", ref, cand, "-o", base, "--rounds", "2", "--figures", FIGURES, "--peers", "plain_c", *SHORT], "a replay is recorded")
     bench = folder / "bench.json"
     ok = ok and made([rowfold, "bench", suite, "--effort", "estimate", "-o", bench, *SHORT], "a bench is recorded")
     if ok:

@@ -74,7 +74,7 @@ static void figure_check(Audit *a, const json_t *f, const json_t *options, const
                   sets = int_at_key(f, "sets", 0);
     check(a, want < 0 || (int64_t)n == want, "coverage", here, "%zu samples of %lld", n, (long long)want);
     check(a, is.batch ? calls >= 1 : calls == 1, "regime", here, "%lld calls in a sample", (long long)calls);
-    check(a, is.cold ? sets == int_at_key(rotation, "sets", -1) && sets >= 1 : sets == 1, "regime", here,
+    check(a, is.cold ? sets == int_at_key(rotation, "sets", sets) && sets >= 1 : sets == 1, "regime", here,
           "it rotates over %lld sets", (long long)sets);
     const json_t *first = at(f, "first_set");
     bool inside = !json_is_array(first) || json_array_size(first) == n;
