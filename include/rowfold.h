@@ -291,10 +291,15 @@ typedef struct rowfold_arg {
 /* Checks the arguments (extents, strides, alignment, overlap of outputs with anything) and runs. Any thread.
  * Synchronous on hosts. */
 ROWFOLD_API rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int count);
+/* The same into a queue of the caller's: on NVIDIA GPUs a CUstream (or cudaStream_t) of the context that the device's
+ * work is done in, the caller's current one at first use. Returns when the work is queued; may be captured into a
+ * graph. Devices without queues say rt.not_offered; queue NULL is rowfold_launch. Any thread. */
+ROWFOLD_API rowfold_status rowfold_launch_in(rowfold_kernel *k, void *queue, const rowfold_arg *args, int count);
 /* Checked once, run many times: rowfold_run costs under a microsecond besides the kernel. Any thread. */
 typedef struct rowfold_bound rowfold_bound;
 ROWFOLD_API rowfold_status rowfold_bind(rowfold_kernel *k, const rowfold_arg *args, int count, rowfold_bound **out);
 ROWFOLD_API rowfold_status rowfold_run(const rowfold_bound *b);
+ROWFOLD_API rowfold_status rowfold_run_in(const rowfold_bound *b, void *queue); /* as rowfold_launch_in */
 ROWFOLD_API void rowfold_bound_free(rowfold_bound *b);
 
 /* Memory on a device, for programs that have no allocator of their own for it. On hosts it is ordinary memory. */

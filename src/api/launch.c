@@ -184,6 +184,10 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
 enum { MAX_SLOTS = MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES };
 
 rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int count) {
+    return rowfold_launch_in(k, NULL, args, count);
+}
+
+rowfold_status rowfold_launch_in(rowfold_kernel *k, void *queue, const rowfold_arg *args, int count) {
     if (!k) return ROWFOLD_ARGUMENT;
     Arena *a = arena_new(&k->ctx->al, NULL);
     if (!a) return call_memory(k->ctx);
@@ -196,7 +200,7 @@ rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int co
     Slot slots[MAX_SLOTS];
     int64_t rows = 0;
     Err err = tensors_check(&c.cx, k, args, count, slots, &rows);
-    if (!err && rows > 0) err = mod_launch(&c.cx, k->made.mod, slots, rows, k->threads);
+    if (!err && rows > 0) err = mod_launch_in(&c.cx, k->made.mod, queue, slots, rows, k->threads);
     rowfold_status s = call_end(&c, err);
     arena_free(a);
     return s;
@@ -229,9 +233,13 @@ rowfold_status rowfold_bind(rowfold_kernel *k, const rowfold_arg *args, int coun
 }
 
 rowfold_status rowfold_run(const rowfold_bound *b) {
+    return rowfold_run_in(b, NULL);
+}
+
+rowfold_status rowfold_run_in(const rowfold_bound *b, void *queue) {
     if (!b) return ROWFOLD_ARGUMENT;
     if (!b->rows) return ROWFOLD_OK;
-    return (rowfold_status)mod_launch(NULL, b->k->made.mod, b->slot, b->rows, b->k->threads);
+    return (rowfold_status)mod_launch_in(NULL, b->k->made.mod, queue, b->slot, b->rows, b->k->threads);
 }
 
 void rowfold_bound_free(rowfold_bound *b) {

@@ -458,6 +458,12 @@ static bool has_exp(const Prog *p) {
     return false;
 }
 
+static bool only_rows(const Prog *p, int param) { /* one element a row */
+    for (int d = 0; d < p->param[param].rank; d++)
+        if (!(p->row_axes >> p->param[param].axis[d] & 1)) return false;
+    return true;
+}
+
 /* What NVIDIA GPUs have beyond others. Rows that are long, or so few that they do not fill the machine, are shared by
  * the groups of a cluster, which were measured to do best with 256 or 512 lanes each; launches that are short are
  * started while the one before ends. */
@@ -465,7 +471,7 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
     enum { LONG_ROW = 128 << 10, SHARED_ROW = 16 << 10, SHORT_LAUNCH = 64 << 20 }; /* bytes */
     int64_t rows = 1, bytes, all, each = 1; /* bytes of a row, of all rows, of an element */
     for (int q = 0; q < pb->prog->nparams; q++)
-        if (pb->prog->param[q].rank) each = i64_max(each, ty_bytes(pb->prog->param[q].ty));
+        if (pb->prog->param[q].rank && !only_rows(pb->prog, q)) each = i64_max(each, ty_bytes(pb->prog->param[q].ty));
     for (int i = 0; i < pb->prog->naxes; i++)
         if (pb->prog->row_axes >> i & 1 && (pb->shape.n[i] < 0 || !mul_fits(rows, pb->shape.n[i], &rows))) rows = -1;
     if (!mul_fits(n, each, &bytes)) bytes = INT64_MAX;

@@ -402,8 +402,7 @@ static int start(const CudaDevice *c, const CudaModule *m, CuFunction fn, const 
     return err;
 }
 
-static Err cuda_launch(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int threads) {
-    (void)threads;
+static Err cuda_launch_in(Cx *cx, Module *mod, void *queue, const Slot *slots, int64_t rows) {
     CudaDevice *c = (CudaDevice *)mod->dev;
     CudaModule *m = (CudaModule *)mod;
     CuFunction fn;
@@ -411,9 +410,14 @@ static Err cuda_launch(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int
     Err err = cuda_enter(cx, c, &pushed);
     if (err) return err;
     err = function_for(cx, c, m, slots, &fn);
-    if (!err) err = cuda_said(cx, c, start(c, m, fn, slots, rows, NULL), S_RT_CUDA, "launch");
+    if (!err) err = cuda_said(cx, c, start(c, m, fn, slots, rows, queue), S_RT_CUDA, "launch");
     cuda_leave(c, pushed);
     return err;
+}
+
+static Err cuda_launch(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int threads) {
+    (void)threads;
+    return cuda_launch_in(cx, mod, NULL, slots, rows);
 }
 
 static Err cuda_sync(Cx *cx, Device *d) {
@@ -536,6 +540,7 @@ const RtOps cuda_ops = {
     .write = cuda_write,
     .read = cuda_read,
     .launch = cuda_launch,
+    .launch_in = cuda_launch_in,
     .sync = cuda_sync,
     .time = cuda_time_module,
     .span = cuda_span_module,

@@ -37,6 +37,8 @@ typedef struct RtOps {
     Err (*write)(Cx *cx, Mem *m, size_t at, const void *src, size_t bytes); /* range already checked, as in read */
     Err (*read)(Cx *cx, Mem *m, size_t at, void *dst, size_t bytes);
     Err (*launch)(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads); /* rows > 0 */
+    /* May be NULL: rt.not_offered. */
+    Err (*launch_in)(Cx *cx, Module *m, void *queue, const Slot *slots, int64_t rows);
     Err (*sync)(Cx *cx, Device *d);
     /* May be NULL: a loop of launches and one sync, by the monotonic clock. */
     Err (*time)(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,

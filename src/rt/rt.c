@@ -256,6 +256,13 @@ Err mod_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads) 
     return m->dev->ops->launch(cx, m, slots, rows, threads);
 }
 
+Err mod_launch_in(Cx *cx, Module *m, void *queue, const Slot *slots, int64_t rows, int threads) {
+    if (!queue || rows <= 0 || threads < 0) return mod_launch(cx, m, slots, rows, threads);
+    if (m->dev->ops->launch_in) return m->dev->ops->launch_in(cx, m, queue, slots, rows);
+    return cx ? diag(cx, S_RT_NOT_OFFERED, NOWHERE, NULL, "device %s has no queues of the caller's", m->dev->name)
+              : slug_err(S_RT_NOT_OFFERED);
+}
+
 Err dev_sync(Cx *cx, Device *d) {
     return d->ops->sync(cx, d);
 }

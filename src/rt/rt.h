@@ -61,6 +61,8 @@ Err mem_read(Cx *cx, Mem *m, size_t at, void *dst, size_t bytes);
  * unless stated. (On hosts it may be: while another thread uses the pool, a call runs on its own thread alone.) cx may
  * be NULL on the hot path. */
 Err mod_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads);
+/* The same into a queue of the caller's, where the device has such; NULL: as mod_launch. */
+Err mod_launch_in(Cx *cx, Module *m, void *queue, const Slot *slots, int64_t rows, int threads);
 Err dev_sync(Cx *cx, Device *d);
 
 int64_t t_now_ns(void); /* monotonic */

@@ -18,6 +18,7 @@ typedef struct Last {
     unsigned blocks, threads, shared, launches, modules;
     int64_t first, rows;
     unsigned overlap;
+    void *stream;
 } Last;
 Last fake_last;
 
@@ -140,7 +141,8 @@ static int set(uint64_t to, unsigned char x, size_t n) {
 }
 static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
                   void *s, void **args, void **more) {
-    (void)f, (void)y, (void)z, (void)ty, (void)tz, (void)s, (void)more;
+    (void)f, (void)y, (void)z, (void)ty, (void)tz, (void)more;
+    fake_last.stream = s;
     fake_last.blocks = x, fake_last.threads = tx, fake_last.shared = shared, fake_last.launches++;
     memcpy(&fake_last.first, args[1], 8);
     memcpy(&fake_last.rows, args[2], 8);

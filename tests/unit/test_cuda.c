@@ -267,6 +267,7 @@ typedef struct Last { /* as there */
     unsigned blocks, threads, shared, launches, modules;
     int64_t first, rows;
     unsigned overlap;
+    void *stream;
 } Last;
 
 typedef struct Fake {
@@ -398,7 +399,9 @@ static void test_clusters(void **state) {
     Slot s[16] = {{.p = memory}, {.p = memory}};
     s[f.u.abi.stride[0][0]].i = s[f.u.abi.stride[1][0]].i = 256;
     assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
-    assert_true(f.last->blocks == 128 && f.last->threads == 32 && f.last->overlap == 1);
+    assert_true(f.last->blocks == 128 && f.last->threads == 32 && f.last->overlap == 1 && !f.last->stream);
+    assert_int_equal(mod_launch_in(&f.cx, m, memory, s, 64, 0), OK); /* a stream of the caller's */
+    assert_ptr_equal(f.last->stream, memory);
     assert_int_equal(f.last->shared, 32 * 4 * 4); /* of a row's 256 elements a group keeps half */
     mod_free(m);
     fake_close(&f);
