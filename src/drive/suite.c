@@ -55,14 +55,16 @@ static Err read_source(Line *l, Case *c) {
     return OK;
 }
 
-/* KERNEL/1024x4096/f32, and the pins behind it. */
-static const char *name_case(Cx *cx, const Case *c) {
+/* KERNEL/1024x4096/f32, and behind it the pins where another case of the suite is called so: two suites that differ in
+ * their pins can then be compared. */
+static const char *name_case(Cx *cx, const Case *c, const Case *before, int nbefore) {
     Buf b = buf_new(cx->a);
     buf_fmt(&b, "%s/", c->kernel);
     for (int i = 0, n = 0; i < c->prog->naxes; i++)
         if (c->prog->axis[i].ext < 0) buf_fmt(&b, "%s%lld", n++ ? "x" : "", (long long)c->shape.n[i]);
     buf_fmt(&b, "/%s", c->types);
-    if (*c->pin) buf_fmt(&b, "/%s", c->pin);
+    for (int i = 0; i < nbefore; i++)
+        if (*c->pin && str_eq(before[i].id, b.s)) return arena_printf(cx->a, "%s/%s", b.s, c->pin);
     return b.s;
 }
 
@@ -91,7 +93,6 @@ static Err read_case(Line *l, const char *file, Case *c) {
         if (c->shape.n[i] < 1)
             return diag(l->cx, S_SUITE_LINE, place(l), "an extent of at least 1 for every axis", "%s has none",
                         p->axis[i].name);
-    c->id = name_case(l->cx, c);
     return OK;
 }
 
@@ -106,6 +107,7 @@ Err suite_read(Cx *cx, const Alloc *al, const char *name, const char *text, cons
         Case *c = &(*out)[*n];
         Err err = read_case(&l, file, c);
         if (err) return err;
+        c->id = name_case(cx, c, *out, *n);
         for (int i = 0; i < *n; i++)
             if (str_eq((*out)[i].id, c->id)) return diag(cx, S_SUITE_LINE, place(&l), NULL, "%s is there twice", c->id);
         ++*n;

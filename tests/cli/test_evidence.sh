@@ -104,6 +104,10 @@ p = json.load(open("beside.json"))["peers"]
 assert len(p) == 4 and sorted(q["when"] for q in p if q["case"].startswith("softmax")) == ["after", "before"], p'
 check 'of a catalog with itself: controls alone' exits 0 'control' rf replay a.json a.json "${two[@]}" --figures device.batch.cold -o same.json
 check 'its record' sound replay same.json
+for w in 32 64; do rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft pin=W=$w" -o "w$w.json" >/dev/null; done
+check 'suites that differ in their pins are compared' exits 0 'softmax/17x257/f32 ' rf replay w32.json w64.json "${two[@]}" --figures device.batch.resident -o pins.json
+check 'its record' sound replay pins.json
+check 'a case twice with other pins has them in its name' exits 0 'softmax/17x257/f32/W=64' rf catalog freeze --effort estimate --threads 1 --case "$soft pin=W=32" --case "$soft pin=W=64" -o both.json
 check 'rounds are even' exits 2 'an even number' rf replay a.json b.json "${quick[@]}" --rounds 3 -o odd.json
 check 'a figure that is not taken' exits 2 'primary' rf replay a.json b.json --figures device.batch.cold --primary device.single.cold -o odd.json
 check 'other cases' exits 4 'replay.cases_differ' rf replay a.json <(rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft" --json) "${two[@]}" -o odd.json
