@@ -46,14 +46,17 @@ static const ClaimName names[] = {
     {"peers", "peers ran when and as often as they should"},
 };
 
+enum { NAMES = sizeof names / sizeof *names };
+_Static_assert((int)NAMES <= (int)NAMES_MOST, "a count for each claim");
+
 const ClaimName *claim_names(int *count) {
-    *count = (int)(sizeof names / sizeof *names);
+    *count = NAMES;
     return names;
 }
 
 static void put(Audit *a, Found f, const char *name, const char *place, const char *detail) {
     a->count[f]++;
-    for (int i = 0; i < (int)(sizeof names / sizeof *names) && i < NAMES_MOST; i++)
+    for (int i = 0; i < NAMES; i++)
         if (same_text(names[i].name, name)) a->by_name[i][f]++;
     if (a->kept[f] >= CLAIMS_SHOWN) return;
     if (a->nshown == a->cap) {
