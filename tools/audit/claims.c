@@ -67,7 +67,7 @@ static void put(Audit *a, Found f, const char *name, const char *place, const ch
         a->cap = cap;
     }
     a->kept[f]++;
-    a->shown[a->nshown++] = (Claim){f, name, place, detail};
+    a->shown[a->nshown++] = (Claim){f, name, mem_text(a->m, place, strlen(place)), detail}; /* outlives the document */
 }
 
 static char *text_of(Mem *m, const char *fmt, va_list ap) {
