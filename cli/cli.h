@@ -36,6 +36,7 @@ enum {
     CMD_BENCH,
     CMD_CATALOG,
     CMD_REPLAY,
+    CMD_REPORT,
     CMD_TRIALS,
     CMD_WISDOM,
     CMD_DEVICES,
@@ -56,12 +57,13 @@ typedef struct Options {
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
     const char *shape, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device, *isa,
-        *strided, *fill, *out_dir, *output, *header, *receipt, *store, *calibration, *figures, *primary;
+        *strided, *fill, *out_dir, *output, *header, *receipt, *store, *title, *calibration, *figures, *primary;
     List in, out, cases, peers;
     int64_t threads, seed, limit, budget_candidates, samples, rounds, rotate_mb;
     double budget_seconds, budget_compile_seconds, sample_ms, warmup_ms;
     int effort; /* -1: the subcommand's own */
-    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, audit_pruning, resume, no_store;
+    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, audit_pruning, resume, no_store,
+        markdown;
 } Options;
 
 typedef struct Cli {
@@ -241,6 +243,7 @@ Rc command_audit(Cli *c); /* prune.c: of tune --audit-pruning */
 Rc command_bench(Cli *c);
 Rc command_catalog(Cli *c);
 Rc command_replay(Cli *c);
+Rc command_report(Cli *c);
 Rc command_trials(Cli *c);
 Rc command_wisdom(Cli *c);
 Rc command_devices(Cli *c);

@@ -59,19 +59,19 @@ Rc command_help(Cli *c) {
     if (c->o.words.n > 1) return fail(c, F_WORDS, "rowfold help [COMMAND]", "help takes one command");
     const int command = c->o.words.n ? command_find(c->o.words.item[0]) : CMD_COUNT;
     if (c->o.words.n && command == CMD_COUNT)
-        return fail(
-            c, F_COMMAND,
-            "run, plan, emit, tune, bench, catalog, replay, trials, wisdom, devices, calibrate, explain, check, help",
-            "there is no command \"%s\"", c->o.words.item[0]);
+        return fail(c, F_COMMAND,
+                    "run, plan, emit, tune, bench, catalog, replay, report, trials, wisdom, devices, calibrate, "
+                    "explain, check, help",
+                    "there is no command \"%s\"", c->o.words.item[0]);
     help_print(stdout, command);
     return RC_OK;
 }
 
 static Rc dispatch(Cli *c) {
     static Rc (*const commands[CMD_COUNT])(Cli *) = {
-        command_run,       command_plan,    command_emit,   command_tune,   command_bench,
-        command_catalog,   command_replay,  command_trials, command_wisdom, command_devices,
-        command_calibrate, command_explain, command_check,  command_help};
+        command_run,     command_plan,      command_emit,    command_tune,   command_bench,
+        command_catalog, command_replay,    command_report,  command_trials, command_wisdom,
+        command_devices, command_calibrate, command_explain, command_check,  command_help};
     if (c->o.version) return printf("rowfold %s\n", rowfold_version_string()), RC_OK;
     if (c->o.help) return help_print(stdout, c->o.command), RC_OK;
     return commands[c->o.command](c);

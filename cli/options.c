@@ -17,6 +17,7 @@ enum {
     BENCH = 1 << CMD_BENCH,
     CATALOG = 1 << CMD_CATALOG,
     REPLAY = 1 << CMD_REPLAY,
+    REPORT = 1 << CMD_REPORT,
     TRIALS = 1 << CMD_TRIALS,
     WISDOM = 1 << CMD_WISDOM,
     DEVICES = 1 << CMD_DEVICES,
@@ -27,7 +28,7 @@ enum {
     KERNELS = RUN | PLAN | EMIT | TUNE,
     CHOOSE = BENCH | CATALOG, /* plans of many cases */
     EVIDENCE = CHOOSE | REPLAY,
-    ALL = KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | CALIBRATE | EXPLAIN | CHECK | HELP
+    ALL = KERNELS | EVIDENCE | REPORT | TRIALS | WISDOM | DEVICES | CALIBRATE | EXPLAIN | CHECK | HELP
 };
 
 typedef enum Form {
@@ -115,15 +116,17 @@ static const struct Option {
     {"limit", 0, COUNTED, O(limit), PLAN | TRIALS, 0, "N", "candidates in the table (default 20; 0: all)"},
     {"standalone", 0, FLAG, O(standalone), EMIT, 0, NULL,
      "add a plain C function, rowfold_KERNEL, that takes dense arrays"},
-    {"output", 'o', TEXT, O(output), EMIT | WISDOM | EVIDENCE | CALIBRATE, 0, "FILE",
-     "write the source, what is exported, or the record to FILE"},
+    {"output", 'o', TEXT, O(output), EMIT | WISDOM | EVIDENCE | REPORT | CALIBRATE, 0, "FILE",
+     "write the source, what is exported, the record or the report to FILE"},
     {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
     {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
+    {"markdown", 0, FLAG, O(markdown), REPORT, 0, NULL, "markdown in place of HTML, with tables for plots"},
+    {"title", 0, TEXT, O(title), REPORT, 0, "TEXT", "the heading of the report"},
     {"list", 0, FLAG, O(list), EXPLAIN, 0, NULL, "list all slugs"},
     {"quiet", 'q', FLAG, O(quiet), KERNELS | EVIDENCE | TRIALS | WISDOM | CALIBRATE, 0, NULL,
      "no progress and no notes"},
-    {"json", 0, FLAG, O(json), KERNELS | EVIDENCE | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | CALIBRATE, 0, NULL,
-     "print one JSON document instead of text"},
+    {"json", 0, FLAG, O(json), KERNELS | EVIDENCE | REPORT | TRIALS | WISDOM | DEVICES | EXPLAIN | CHECK | CALIBRATE, 0,
+     NULL, "print one JSON document instead of text"},
     {"help", 'h', FLAG, O(help), ALL, 0, NULL, "print this help"},
 #undef O
 };
@@ -184,6 +187,12 @@ static const struct Command {
      "  rowfold replay reload.json best.json -o replay.json\n"
      "  rowfold replay reload.json best.json --rounds 8 --figures device.batch.resident,device.batch.cold -o "
      "replay.json\n"},
+    {"report", "RECORD... [-o FILE] [OPTION...]", "make one page for people of records, receipts and trials",
+     "RECORD: what bench, catalog freeze and replay write, receipts of tune, and what rowfold trials --json prints. "
+     "The\n"
+     "page needs no network and no script. A record that was altered is refused.",
+     "  rowfold report replay.json bench.json -o report.html\n"
+     "  rowfold report bench.json --markdown\n"},
     {"trials", "[FILTER...] [OPTION...]", "list what the store remembers of candidates that were tried, youngest first",
      "FILTER: kernel=NAME problem=SHA program=SHA shape=AXES device=PART rowfold=VERSION, or a kernel's name.",
      "  rowfold trials\n"
@@ -363,7 +372,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
     c->o.effort = -1, c->o.seed = 1, c->o.limit = 20;
     if (argc < 2)
         return fail(c, F_COMMAND,
-                    "run, plan, emit, tune, bench, catalog, replay, trials, wisdom, devices, explain, check, help",
+                    "run, plan, emit, tune, bench, catalog, replay, report, trials, wisdom, devices, calibrate, "
+                    "explain, check, help",
                     "a command is missing");
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return c->o.version = true, RC_OK;
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return c->o.command = CMD_HELP, RC_OK;
@@ -373,7 +383,8 @@ Rc options_read(Cli *c, int argc, char **argv) {
         for (int i = 0; i < CMD_COUNT; i++) names[i] = commands[i].name;
         const char *meant = near_word(argv[1], names, CMD_COUNT);
         return fail(c, F_COMMAND,
-                    "run, plan, emit, tune, bench, catalog, replay, trials, wisdom, devices, explain, check, help",
+                    "run, plan, emit, tune, bench, catalog, replay, report, trials, wisdom, devices, calibrate, "
+                    "explain, check, help",
                     "there is no command \"%s\"%s", argv[1], meant ? cli_text(c, "; did you mean %s?", meant) : "");
     }
     for (int i = 0; i < COUNT(options); i++)

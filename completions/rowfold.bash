@@ -4,7 +4,7 @@ _rowfold() {
     local devices="best host preset:m1max preset:h200 preset:rtx4060 preset:opencl preset:pocl preset:avx512 preset:avx2 preset:neon"
     COMPREPLY=()
     if [ "$COMP_CWORD" = 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices calibrate explain check help --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay report trials wisdom devices calibrate explain check help --help --version" -- "$word")
         return
     fi
     case $previous in
@@ -22,7 +22,7 @@ _rowfold() {
         ;;
     --figures | --primary) words="device.batch.resident device.batch.cold device.single.resident device.single.cold end_to_end.batch.resident end_to_end.batch.cold end_to_end.single.resident end_to_end.single.cold" ;;
     --peers) words="numpy plain_c onednn torch_eager torch_compile onnxruntime liger quack flashinfer" ;;
-    --case | --rounds | --samples | --sample-ms | --warmup-ms | --rotate-mb | --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
+    --title | --case | --rounds | --samples | --sample-ms | --warmup-ms | --rotate-mb | --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
     esac
     if [ -n "$words" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
@@ -37,6 +37,7 @@ _rowfold() {
         bench) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --figures --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --summed-budget --output --quiet --json --help" ;;
         catalog) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
         replay) options="--rounds --figures --primary --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --output --quiet --json --help" ;;
+        report) options="--output --markdown --title --json --help" ;;
         trials) options="--store --limit --quiet --json --help" ;;
         wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;
@@ -70,8 +71,8 @@ _rowfold() {
             if [ "$COMP_CWORD" = 2 ]; then compgen -W "freeze show verify" -- "$word"; else compgen -f -- "$word"; fi
         )
         ;;
-    replay) mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$word") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay trials wisdom devices calibrate explain check" -- "$word") ;;
+    replay | report) mapfile -t COMPREPLY < <(compgen -f -X '!*.json' -- "$word") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "run plan emit tune bench catalog replay report trials wisdom devices calibrate explain check" -- "$word") ;;
     esac
 }
 complete -o filenames -F _rowfold rowfold

@@ -413,6 +413,25 @@ ROWFOLD_API rowfold_status rowfold_replay(rowfold_context *ctx, const char *refe
                                           const rowfold_evidence_options *o, char **json);
 ROWFOLD_API void rowfold_replay_done(const char *record); /* the record was written: RECORD.part goes */
 
+/* A text that a report is made of. */
+typedef struct rowfold_record {
+    const char *name; /* shown as the record's heading: the name of its file */
+    const char *text;
+    size_t bytes;
+} rowfold_record;
+typedef struct rowfold_report_options {
+    size_t struct_size;
+    int markdown;      /* 1: markdown, whose tables hold what the plots of the page show */
+    const char *title; /* NULL: "rowfold report" */
+} rowfold_report_options;
+ROWFOLD_API void rowfold_report_options_init(rowfold_report_options *o);
+/* Records (benches, catalogs, replays: checked as rowfold_record_check does), receipts of rowfold_compile and documents
+ * {"trials": [...]} around what rowfold_trials gives -> one HTML page with its own style and plots, which needs no
+ * network and no script. *text is freed with rowfold_free. o may be NULL. No text of a record is trusted: all of it is
+ * escaped. */
+ROWFOLD_API rowfold_status rowfold_report(rowfold_context *ctx, const rowfold_record *records, int count,
+                                          const rowfold_report_options *o, char **text);
+
 #ifdef __cplusplus
 }
 #endif

@@ -71,7 +71,7 @@ version=$(sed -n "s/^project('rowfold', 'c', version: '\([^']*\)'.*/\1/p" "$root
 check 'version' says "rowfold $version" rf --version
 check 'help' exits 0 'Commands:' rf --help
 check 'help without a word' exits 0 'Commands:' rf help
-for sub in run plan emit tune bench catalog replay trials wisdom devices calibrate explain check help; do
+for sub in run plan emit tune bench catalog replay report trials wisdom devices calibrate explain check help; do
     check "help of $sub has examples" exits 0 "^  rowfold $sub" rf help "$sub"
     check "help of $sub tells the exit codes" exits 0 '130 interrupted' rf "$sub" --help
     check "help $sub and $sub --help agree" says "$(rf help "$sub")" rf "$sub" --help
