@@ -458,6 +458,25 @@ static bool has_exp(const Prog *p) {
     return false;
 }
 
+/* Is the value, other than through a reduction, made of an exponential of f32? Values are made of those before them. */
+static bool made_of_exp(const Prog *p, int val) {
+    bool of[MAX_VALS] = {0};
+    for (int i = 0; i <= val; i++) {
+        const Val *v = &p->val[i];
+        int dep[MAX_DEPS];
+        of[i] = v->op == OP_EXP && v->ty == TY_F32;
+        for (int n = v->op == OP_RED ? 0 : val_deps(p, v, dep), d = 0; d < n; d++) of[i] |= of[dep[d]];
+    }
+    return of[val];
+}
+
+/* The fast exp loses bits of what is far below the greatest, which sums do not notice, nor outputs of 16 bits. */
+static bool shows_exp(const Prog *p) {
+    for (int i = 0; i < p->nouts; i++)
+        if (p->param[p->out[i].param].ty == TY_F32 && made_of_exp(p, p->out[i].val)) return true;
+    return false;
+}
+
 static bool only_rows(const Prog *p, int param) { /* one element a row */
     for (int d = 0; d < p->param[param].rank; d++)
         if (!(p->row_axes >> p->param[param].axis[d] & 1)) return false;
@@ -475,7 +494,12 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
     for (int i = 0; i < pb->prog->naxes; i++)
         if (pb->prog->row_axes >> i & 1 && (pb->shape.n[i] < 0 || !mul_fits(rows, pb->shape.n[i], &rows))) rows = -1;
     if (!mul_fits(n, each, &bytes)) bytes = INT64_MAX;
-    if (has_exp(pb->prog) && !pb->caps.poly_math) set_dim(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
+    if (has_exp(pb->prog) && !pb->caps.poly_math) {
+        if (shows_exp(pb->prog))
+            set_dim(cx, s, DIM_exp, (const int[]){EXP_EXACT}, 1);
+        else
+            set_dim(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
+    }
     if (rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH)
         set_dim(cx, s, DIM_overlap, (const int[]){1, 0}, 2);
     bool few = rows >= 0 && rows * 2 < pb->caps.units && bytes >= SHARED_ROW;

@@ -529,6 +529,15 @@ static void test_space(void **state) {
         assert_int_equal(offers(&s, DIM_exp, EXP_FAST), rows[i].exp);
         arena_free(cx.a);
     }
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    Problem pb;
+    Kern *k;
+    Unit u;
+    Space s;
+    emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=256", "W=32", &pb, &k, &u);
+    assert_int_equal(space_default(&cx, &pb, &s), OK);
+    assert_false(offers(&s, DIM_exp, EXP_FAST)); /* its small values would show the loss */
+    arena_free(cx.a);
 }
 
 int main(void) {
