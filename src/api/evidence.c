@@ -15,7 +15,7 @@ void rowfold_evidence_options_init(rowfold_evidence_options *o) {
 
 typedef struct Job { /* one call */
     Call call;
-    const rowfold_evidence_options *o;
+    rowfold_evidence_options o;
     EvidenceAsk ask;
     Evidence evidence;
     const char *name, *suite, *folder;
@@ -26,7 +26,7 @@ typedef struct Job { /* one call */
 typedef Err Work(Job *j);
 
 static bool tell(void *user, const EvidenceProgress *p) {
-    const rowfold_evidence_options *o = ((Job *)user)->o;
+    const rowfold_evidence_options *o = &((Job *)user)->o;
     const rowfold_evidence_progress r = {p->done, p->total, p->what, p->elapsed_s};
     return o->progress(o->progress_user, &r) != 0;
 }
@@ -52,7 +52,7 @@ static const char *kept(Cx *cx, const char *s) {
 
 static Err read_options(Job *j) {
     Cx *cx = &j->call.cx;
-    const rowfold_evidence_options *o = j->o;
+    const rowfold_evidence_options *o = &j->o;
     rowfold_context *ctx = j->call.ctx;
     rowfold_device *d = o->device;
     if ((unsigned)o->effort > ROWFOLD_RECALL || o->samples < 0 || o->samples > FIGURE_SAMPLES || !(o->sample_s >= 0) ||
@@ -103,19 +103,17 @@ static Err read_options(Job *j) {
 }
 
 static rowfold_status run(rowfold_context *ctx, const rowfold_evidence_options *given, Job *j, Work *work, char **out) {
-    rowfold_evidence_options o;
-    rowfold_evidence_options_init(&o);
+    rowfold_evidence_options_init(&j->o);
     if (!out || (given && (given->struct_size < sizeof(size_t) || given->struct_size > sizeof *given)))
         return call_wrong(ctx, S_ARG,
                           "options from rowfold_evidence_options_init and a place for the result are needed");
-    if (given) memcpy(&o, given, given->struct_size);
-    if (!o.device) {
-        rowfold_status s = rowfold_device_find(ctx, "best", &o.device);
+    if (given) memcpy(&j->o, given, given->struct_size);
+    if (!j->o.device) {
+        rowfold_status s = rowfold_device_find(ctx, "best", &j->o.device);
         if (s != ROWFOLD_OK) return s;
     }
     Arena *a = arena_new(&ctx->al, NULL);
     if (!a) return call_memory(ctx);
-    j->o = &o;
     call_begin(&j->call, ctx, a);
     if (setjmp(j->call.trap.at)) {
         evidence_free(&j->evidence);

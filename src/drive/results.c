@@ -164,10 +164,10 @@ static void figure_results(Cx *cx, json_t *root, const char *figure, json_t *res
 }
 
 void results_make(Cx *cx, json_t *root) {
-    json_t *results = record_member(root, "results", json_array()), *name;
-    size_t i;
+    json_t *results = record_member(root, "results", json_array());
+    const json_t *figures = json_object_get(json_object_get(root, "options"), "figures");
     json_object_set_new(root, "floors", json_object());
     json_object_set_new(root, "overall", json_object());
-    json_array_foreach(json_object_get(json_object_get(root, "options"), "figures"), i, name)
-        figure_results(cx, root, json_string_value(name), results);
+    for (size_t i = 0; i < json_array_size(figures); i++)
+        figure_results(cx, root, json_string_value(json_array_get(figures, i)), results);
 }
