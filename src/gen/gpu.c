@@ -359,7 +359,7 @@ static void exchange_cluster(Emit *e, const int *join, int n) {
     cluster_ready(e);
     for (int j = 0; j < n; j++) {
         const Ins own = joined(e, join[j]), *in = &own;
-        for (int place = 0; place <= (in->k == K_JOIN2); place++)
+        for (int place = 0; place < (in->k == K_JOIN2 ? 2 : 1); place++)
             for (int w = 0; w < record_words(place ? TY_I64 : in->ty); w++, words++)
                 buf_fmt(&sent, "%s(u32)(xput_%s(x%d) >> %d)",
                         words % 4 ? ", "
@@ -380,7 +380,7 @@ static void exchange_cluster(Emit *e, const int *join, int n) {
     line(e, "xi = tid %% %d;", C);
     for (int j = 0; j < n; j++) {
         const Ins own = joined(e, join[j]), *in = &own;
-        for (int place = 0; place <= (in->k == K_JOIN2); place++) {
+        for (int place = 0; place < (in->k == K_JOIN2 ? 2 : 1); place++) {
             bool two = record_words(place ? TY_I64 : in->ty) == 2;
             const char *lo = emit_text(e, "cs[cb][xi][%d]", at),
                        *hi = two ? emit_text(e, " | (u64)cs[cb][xi][%d] << 32", at + 1) : "";
