@@ -278,8 +278,30 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
     return e;
 }
 
+static bool is_named(const char *text, int d) {
+    Item it;
+    while (item_next(&text, &it))
+        if (dim_find(it.name, it.nname) == d) return true;
+    return false;
+}
+
+/* One row a group and one group a row go with every other choice: what was pinned must not fail for want of them. */
+static void leave_way_out(Cx *cx, const char *text, Space *s) {
+    static const int dims[] = {DIM_P, DIM_cluster};
+    for (int k = 0; k < COUNT(dims); k++) {
+        int d = dims[k], *value = NEWN(cx->a, int, s->n[d] + 1);
+        bool there = is_named(text, d);
+        for (int i = 0; i < s->n[d]; i++) value[i] = s->value[d][i], there |= value[i] == 1;
+        if (there) continue;
+        value[s->n[d]++] = 1;
+        s->value[d] = value;
+    }
+}
+
 Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s) {
-    return space_text(cx, pb, text, true, s);
+    Err e = space_text(cx, pb, text, true, s);
+    if (!e && space_count(s) > 1) leave_way_out(cx, text, s);
+    return e;
 }
 
 Err space_open(Cx *cx, const Problem *pb, const char *text, Space *s) {

@@ -22,6 +22,7 @@ static struct {
     struct {
         char *key;
         rowfold_kernel *k;
+        int bytes[MAX_PARAMS]; /* of an element of each parameter */
     } kernel[MAX_KERNELS];
     struct {
         char *map, *lo, *hi; /* whole mapping; the bytes asked for */
@@ -114,8 +115,25 @@ static const char *library(const char *text, const char **name) {
     return lab.text[lab.ntexts++] = s;
 }
 
+/* A pin without what only hosts have. */
+static const char *here(const char *pin) {
+    if (!pin || !lab.far) return pin;
+    char *kept = calloc(1, strlen(pin) + 1);
+    assert_true(kept && lab.ntexts < MAX_TEXTS);
+    lab.text[lab.ntexts++] = kept;
+    for (const char *p = pin; *p;) {
+        size_t n = strcspn(p, ",");
+        if (strncmp(p, "prefetch=", 9) != 0 && strncmp(p, "combine=", 8) != 0) {
+            if (*kept) strcat(kept, ",");
+            strncat(kept, p, n);
+        }
+        p += n + (p[n] == ',');
+    }
+    return *kept ? kept : NULL;
+}
+
 static rowfold_status compile(const char *text, const char *types, const char *shape, const char *pin,
-                              const char *strided, rowfold_kernel **out) {
+                              const char *strided, int *bytes, rowfold_kernel **out) {
     const char *name;
     rowfold_source *src = NULL;
     rowfold_program *prog = NULL;
@@ -124,7 +142,14 @@ static rowfold_status compile(const char *text, const char *types, const char *s
     text = library(text, &name);
     rowfold_status s = rowfold_source_parse(lab.cx, "field", text, strlen(text), &src);
     if (s == ROWFOLD_OK) s = rowfold_program_new(lab.cx, src, name, types, NULL, &prog);
-    o.device = lab.dev, o.shape = shape, o.pin = pin, o.strided = strided;
+    o.device = lab.dev, o.shape = shape, o.pin = here(pin), o.strided = strided;
+    for (int i = 0; s == ROWFOLD_OK && bytes && i < rowfold_param_count(prog); i++) {
+        rowfold_param p;
+        Ty ty;
+        assert_int_equal(rowfold_param_get(prog, i, &p), ROWFOLD_OK);
+        assert_true(ty_find(p.type, strlen(p.type), &ty));
+        bytes[i] = ty_bytes(ty);
+    }
     if (s == ROWFOLD_OK) s = rowfold_compile(lab.cx, prog, &o, out);
     rowfold_program_free(prog);
     rowfold_source_free(src);
@@ -138,7 +163,8 @@ static rowfold_kernel *kernel(const char *text, const char *types, const char *s
     for (int i = 0; i < lab.nkernels; i++)
         if (str_eq(lab.kernel[i].key, key)) return lab.kernel[i].k;
     rowfold_kernel *k = NULL;
-    rowfold_status s = compile(text, types, shape, pin, strided, &k);
+    assert_true(lab.nkernels < MAX_KERNELS);
+    rowfold_status s = compile(text, types, shape, pin, strided, lab.kernel[lab.nkernels].bytes, &k);
     if (s != ROWFOLD_OK) {
         const rowfold_error *e = rowfold_last_error(lab.cx);
         static const char *const no_use[] = {"plan.stat_unused",   "plan.hold_unknown",    "plan.hold_single_phase",
@@ -151,7 +177,6 @@ static rowfold_kernel *kernel(const char *text, const char *types, const char *s
         fail_msg("%s: %s\n%s %s %s %s\n%s", e->slug, e->message, text, types ? types : "", shape, pin ? pin : "",
                  e->text);
     }
-    assert_true(lab.nkernels < MAX_KERNELS);
     lab.kernel[lab.nkernels].key = strdup(key);
     lab.kernel[lab.nkernels++].k = k;
     return k;
@@ -172,7 +197,7 @@ rowfold_kernel *field_try(const char *text, const char *types, const char *shape
 
 void field_no_kernel(const char *text, const char *types, const char *shape, const char *pin, const char *slug) {
     rowfold_kernel *k = NULL;
-    rowfold_status s = compile(text, types, shape, pin, NULL, &k);
+    rowfold_status s = compile(text, types, shape, pin, NULL, NULL, &k);
     rowfold_kernel_free(k);
     if (s == ROWFOLD_OK) fail_msg("%s with %s compiled, %s was wanted", shape, pin ? pin : "", slug);
     assert_string_equal(rowfold_last_error(lab.cx)->slug, slug);
@@ -220,44 +245,52 @@ static void must(rowfold_status s, const char *what) {
 enum { BAND = 256 }; /* on both sides of a twin, and what twins are aligned to */
 typedef struct Twin {
     rowfold_memory *there;
-    int of;       /* mapping */
-    char *bytes;  /* band, the mapping between its guards, band */
-    size_t inner; /* bytes of the mapping between its guards */
+    char *from;   /* the mapping between its guards; or a test's own array */
+    char *bytes;  /* band, as many bytes as at `from`, band */
+    size_t inner; /* bytes from `from` on */
 } Twin;
 
-static int mapping_of(const void *data) {
-    const char *p = data;
-    for (int i = 0; i < lab.nmemory; i++)
-        if (p >= lab.memory[i].map && p <= lab.memory[i].map + lab.memory[i].size) return i;
-    fail_msg("an argument lies outside the memory of the tests");
-    return -1;
+static size_t span_of(const rowfold_arg *a, int bytes) {
+    int64_t dense = 1, last = 0;
+    for (int d = ROWFOLD_MAX_RANK - 1; d >= 0; d--) {
+        if (!a->extent[d]) continue; /* beyond its rank, or empty */
+        last += (a->extent[d] - 1) * (a->stride[d] || a->strides_given ? a->stride[d] : dense);
+        dense *= a->extent[d];
+    }
+    return (size_t)(last + 1) * (size_t)bytes;
 }
 
-static const Twin *twin_of(Twin *t, int *n, const void *data) {
-    int m = mapping_of(data);
+static const Twin *twin_of(Twin *t, int *n, const rowfold_arg *a, int bytes) {
+    char *data = a->data, *from = data;
+    size_t inner = span_of(a, bytes);
+    for (int i = 0; i < lab.nmemory; i++) {
+        char *lo = lab.memory[i].map + lab.memory[i].page, *hi = lab.memory[i].map + lab.memory[i].size;
+        if (data >= lo && data <= hi - lab.memory[i].page)
+            from = lo, inner = lab.memory[i].size - 2 * lab.memory[i].page;
+    }
     for (int i = 0; i < *n; i++)
-        if (t[i].of == m) return &t[i];
+        if (data >= t[i].from && data <= t[i].from + t[i].inner) return &t[i];
     Twin *w = &t[(*n)++];
-    w->of = m, w->inner = lab.memory[m].size - 2 * lab.memory[m].page;
-    w->bytes = malloc(w->inner + 2 * BAND);
+    *w = (Twin){.from = from, .inner = inner, .bytes = malloc(inner + 2 * BAND)};
     assert_non_null(w->bytes);
-    memset(w->bytes, POISON, w->inner + 2 * BAND);
-    memcpy(w->bytes + BAND, lab.memory[m].map + lab.memory[m].page, w->inner);
-    must(rowfold_memory_new(lab.cx, lab.dev, w->inner + 2 * BAND, &w->there), "memory");
-    must(rowfold_memory_write(w->there, 0, w->bytes, w->inner + 2 * BAND), "write");
+    memset(w->bytes, POISON, inner + 2 * BAND);
+    memcpy(w->bytes + BAND, from, inner);
+    must(rowfold_memory_new(lab.cx, lab.dev, inner + 2 * BAND, &w->there), "memory");
+    must(rowfold_memory_write(w->there, 0, w->bytes, inner + 2 * BAND), "write");
     return w;
 }
 
 static void run_far(rowfold_kernel *k, const rowfold_arg *args, int count) {
     rowfold_arg there[MAX_PARAMS] = {0};
     Twin twin[MAX_PARAMS];
-    int n = 0;
+    int n = 0, at = 0;
+    while (at < lab.nkernels && lab.kernel[at].k != k) at++;
+    assert_true(at < lab.nkernels);
     for (int i = 0; i < count; i++) {
         there[i] = args[i];
         if (!args[i].data) continue;
-        const Twin *t = twin_of(twin, &n, args[i].data);
-        ptrdiff_t at = (char *)args[i].data - (lab.memory[t->of].map + lab.memory[t->of].page);
-        there[i].data = (char *)rowfold_memory_data(t->there) + BAND + at;
+        const Twin *t = twin_of(twin, &n, &args[i], lab.kernel[at].bytes[i]);
+        there[i].data = (char *)rowfold_memory_data(t->there) + BAND + ((char *)args[i].data - t->from);
     }
     must(rowfold_launch(k, there, count), "launch");
     for (int i = 0; i < n; i++) {
@@ -265,8 +298,8 @@ static void run_far(rowfold_kernel *k, const rowfold_arg *args, int count) {
         must(rowfold_memory_read(t->there, 0, t->bytes, t->inner + 2 * BAND), "read");
         for (size_t b = 0; b < BAND; b++)
             if (t->bytes[b] != (char)POISON || t->bytes[BAND + t->inner + b] != (char)POISON)
-                fail_msg("memory %d was written beside its edge", t->of);
-        memcpy(lab.memory[t->of].map + lab.memory[t->of].page, t->bytes + BAND, t->inner);
+                fail_msg("memory %d was written beside its edge", i);
+        memcpy(t->from, t->bytes + BAND, t->inner);
         rowfold_memory_free(t->there);
         free(t->bytes);
     }
@@ -370,6 +403,10 @@ double field_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+bool field_far(void) {
+    return lab.far;
 }
 
 void field_skip(const char *id, const char *why) {

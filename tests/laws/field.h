@@ -105,6 +105,7 @@ bool field_same(Ty ty, const void *x, const void *y, int64_t n);
 double field_rounded(Ty ty, double x); /* x as ty keeps it */
 double field_seconds(void);            /* of a clock that only goes forward */
 
+bool field_far(void); /* is the device another one than the host, named by ROWFOLD_TEST_DEVICE? */
 /* A test that does not apply says why. */
 void field_skip(const char *id, const char *why);
 #endif
