@@ -78,9 +78,7 @@ static const char *flat(Cx *cx, const json_t *o) { /* an object as NAME=VALUE */
     json_t *v;
     buf_str(&b, "");
     json_object_foreach((json_t *)(uintptr_t)o, key, v) {
-        char *s = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
-        buf_fmt(&b, "%s%s=%s", b.n ? " " : "", key, json_is_string(v) ? json_string_value(v) : s ? s : "");
-        free(s);
+        buf_fmt(&b, "%s%s=%s", b.n ? " " : "", key, json_is_string(v) ? json_string_value(v) : record_print(cx, v));
     }
     return b.s;
 }
@@ -90,7 +88,6 @@ static void put_provenance(Page *p, const json_t *o) {
     const json_t *from = json_object_get(o, "provenance"), *device = json_object_get(from ? from : o, "device"),
                  *machine = json_object_get(from, "machine"), *list = json_object_get(from, "binaries");
     page_list(p);
-    page_term(p, "device", *rec_str(device, "identity") ? rec_str(device, "identity") : "see the table of trials");
     if (*rec_str(device, "caps")) page_term(p, "its capabilities", rec_str(device, "caps"));
     if (machine)
         page_term(p, "machine",
@@ -136,8 +133,15 @@ static void put_records(Page *p, const ReportRecord *r, json_t *const *root, int
         grid_cell(p, 5, "%s", *rec_str(o, "hash") ? rec_str(o, "hash") : "-");
     }
     grid_end(p);
+    page_list(p);
     for (int i = 0; i < n; i++) {
-        page_fold(p, n == 1, "%s: device, machine, options and binaries", r[i].name);
+        const json_t *o = root[i], *from = json_object_get(o, "provenance");
+        const char *identity = rec_str(json_object_get(from ? from : o, "device"), "identity");
+        page_term(p, r[i].name, *identity ? identity : "the devices of its trials");
+    }
+    page_list_end(p);
+    for (int i = 0; i < n; i++) {
+        page_fold(p, false, "%s: machine, options and binaries", r[i].name);
         put_provenance(p, root[i]);
         page_unfold(p);
     }
@@ -229,10 +233,10 @@ static void report_receipt(Page *p, const json_t *o) {
 }
 
 /* ---- the whole ---- */
-static void put_searches(Page *p, const json_t *record, const char *what) {
+static void put_searches(Page *p, const char *name, const json_t *record, const char *what) {
     int n;
     const Hunt *h = report_hunts(p->cx, record, &n);
-    report_searches(p, h, n, what);
+    report_searches(p, h, n, name, what);
 }
 
 static const char *what_is(const json_t *o) {
@@ -251,10 +255,10 @@ static void put_one(Page *p, const char *name, const json_t *o) {
     if (is(o, "rowfold-receipt-1")) {
         report_receipt(p, o);
     } else if (replay) {
-        put_searches(p, json_object_get(o, "reference"), "Search of the reference");
-        put_searches(p, json_object_get(o, "candidate"), "Search of the candidate");
+        put_searches(p, name, json_object_get(o, "reference"), "search of the reference");
+        put_searches(p, name, json_object_get(o, "candidate"), "search of the candidate");
     } else {
-        put_searches(p, o, "Search");
+        put_searches(p, name, o, "search");
     }
 }
 

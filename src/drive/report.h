@@ -12,16 +12,17 @@
 enum { GRID_COLUMNS = 24 };
 typedef struct Page {
     Cx *cx;
-    bool md; /* markdown: no plots, whose figures stand in tables */
-    Buf b;
-    int tables, plots, columns;
+    bool md;         /* markdown: no plots, whose figures stand in tables */
+    Buf b, contents; /* contents: a link to each part */
+    size_t contents_at;
+    int parts, tables, plots, columns;
     bool left[GRID_COLUMNS];
 } Page;
 
 void page_begin(Page *p, const char *title);
 void page_end(Page *p);
 void page_esc(Page *p, const char *s);                                 /* anything, as text */
-void page_head(Page *p, int level, const char *fmt, ...) PRINTF(3, 4); /* 2 ... */
+void page_head(Page *p, int level, const char *fmt, ...) PRINTF(3, 4); /* 2, a part of the page; 3 */
 void page_para(Page *p, const char *fmt, ...) PRINTF(2, 3);
 void page_term(Page *p, const char *term, const char *meaning); /* between page_list and page_list_end */
 void page_list(Page *p);
@@ -99,11 +100,11 @@ typedef struct Hunt { /* one search */
     int n;
     Try *t;
 } Hunt;
-void report_bench(Page *p, const json_t *bench);                       /* reportbench.c */
-void report_replay(Page *p, const json_t *replay);                     /* reportreplay.c */
-void report_searches(Page *p, const Hunt *h, int n, const char *what); /* reportsearch.c: all below */
-Hunt *report_hunts(Cx *cx, const json_t *record, int *n);              /* of cases, or of a list of trials */
-void report_policies(Page *p, const Hunt *h, int n);                   /* reportpolicy.c */
+void report_bench(Page *p, const json_t *bench);                                         /* reportbench.c */
+void report_replay(Page *p, const json_t *replay);                                       /* reportreplay.c */
+void report_searches(Page *p, const Hunt *h, int n, const char *name, const char *what); /* reportsearch.c: all below */
+Hunt *report_hunts(Cx *cx, const json_t *record, int *n); /* of cases, or of a list of trials */
+void report_policies(Page *p, const Hunt *h, int n);      /* reportpolicy.c */
 void report_fates(Page *p, const Hunt *h, int n);
 
 /* ---- report.c ---- */

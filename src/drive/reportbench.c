@@ -25,7 +25,8 @@ static void times_row(Page *p, int number, const char *name, const json_t *m) {
 
 static const char *peer_name(Cx *cx, const json_t *peer) {
     const json_t *check = json_object_get(peer, "check");
-    return arena_printf(cx->a, "%s %s %s%s", rec_str(peer, "peer"), rec_str(peer, "version"), rec_str(peer, "mode"),
+    return arena_printf(cx->a, "\xE2\x86\xB3 %s %s %s%s", rec_str(peer, "peer"), rec_str(peer, "version"),
+                        rec_str(peer, "mode"),
                         !check                                       ? " (not checked)"
                         : json_is_true(json_object_get(check, "ok")) ? ""
                                                                      : " (WRONG)");
@@ -44,8 +45,9 @@ static void put_times(Page *p, const json_t *cases) {
     json_array_foreach(cases, i, c) {
         const json_t *peers = json_object_get(c, "peers");
         times_row(p, (int)i + 1, rec_str(c, "id"), json_object_get(c, "measurement"));
-        json_array_foreach(peers, k, peer) if (!json_object_get(peer, "missing"))
-            times_row(p, 0, peer_name(p->cx, peer), peer);
+        json_array_foreach(peers, k, peer) {
+            if (!json_object_get(peer, "missing")) times_row(p, 0, peer_name(p->cx, peer), peer);
+        }
     }
     grid_end(p);
 }
@@ -80,16 +82,18 @@ static void put_light(Page *p, const json_t *cases) {
     static const double ticks[] = {0, 25, 50, 75, 100};
     Strip s;
     double most = 100;
-    json_array_foreach(cases, i, c) for (int r = 0; r < COUNT(regimes); r++) {
-        const double share = 100 * share_of(json_object_get(c, "measurement"), regimes[r]);
-        if (share > most) most = share;
+    json_array_foreach(cases, i, c) {
+        for (int r = 0; r < COUNT(regimes); r++) {
+            const double share = 100 * share_of(json_object_get(c, "measurement"), regimes[r]);
+            if (share > most) most = share;
+        }
     }
     page_head(p, 3, "Share of the speed of light");
     strip_begin(
         &s, p, 0, most, false,
-        "Time that the measured ceilings allow over the time of device batch, in percent; dark: resident, light: "
-        "cold; the stroke is 100 %%. A longer bar is closer to the ceiling. Small shapes live in caches whose speed "
-        "the copy of the same size shows too; no claim is made about sizes that were not measured.");
+        "Time that the measured ceilings allow over the time of device batch, in percent, a bar for each regime; the "
+        "stroke is 100 %%. A longer bar is closer to the ceiling. Small shapes live in caches, at whose speed the "
+        "copy of the same size ran too; no claim is made about sizes that were not measured.");
     json_array_foreach(cases, i, c) {
         const json_t *m = json_object_get(c, "measurement");
         for (int r = 0; r < COUNT(regimes); r++) {
@@ -125,16 +129,23 @@ static void put_light(Page *p, const json_t *cases) {
     grid_end(p);
 }
 
-static void put_ceilings(Page *p, const json_t *cases) {
-    size_t i, k;
-    const json_t *c, *o;
-    grid_begin(
-        p, "#|<case|<kind|<regime|moved, bytes|median, \xC2\xB5s|GB/s|<the fastest",
-        "Ceilings, measured in the process that measured the case: the fastest of several ways to move as many bytes.");
-    json_array_foreach(cases, i, c)
-        json_array_foreach(json_object_get(json_object_get(c, "measurement"), "ceilings"), k, o) {
+/* Bytes a nanosecond. */
+static double ceiling_of(const json_t *m, const char *kind, const char *regime) {
+    const json_t *list = json_object_get(m, "ceilings");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        if (str_eq(rec_str(o, "kind"), kind) && str_eq(rec_str(o, "regime"), regime))
+            return rec_num(o, "bytes") / rec_num(o, "median_ns");
+    }
+    return (double)NAN;
+}
+
+static void put_each_ceiling(Page *p, int number, const json_t *c) {
+    size_t i;
+    const json_t *o;
+    json_array_foreach(json_object_get(json_object_get(c, "measurement"), "ceilings"), i, o) {
         grid_row(p);
-        grid_cell(p, 0, "%d", (int)i + 1);
+        grid_cell(p, 0, "%d", number);
         grid_cell(p, 1, "%s", rec_str(c, "id"));
         grid_cell(p, 2, "%s", rec_str(o, "kind"));
         grid_cell(p, 3, "%s", rec_str(o, "regime"));
@@ -143,7 +154,33 @@ static void put_ceilings(Page *p, const json_t *cases) {
         grid_cell(p, 6, "%s", num_text(p->cx, rec_num(o, "bytes") / rec_num(o, "median_ns")));
         grid_cell(p, 7, "%s", rec_str(o, "how"));
     }
+}
+
+static void put_ceilings(Page *p, const json_t *cases) {
+    static const char *const kinds[] = {"copy", "read", "write"};
+    size_t i;
+    const json_t *c;
+    grid_begin(p, "#|<case|copy, GB/s|read, GB/s|write, GB/s|copy cold, GB/s|read cold, GB/s|write cold, GB/s",
+               "Ceilings, measured in the process that measured the case, at the bytes that its calls move.");
+    json_array_foreach(cases, i, c) {
+        const json_t *m = json_object_get(c, "measurement");
+        if (!m) continue;
+        grid_row(p);
+        grid_cell(p, 0, "%d", (int)i + 1);
+        grid_cell(p, 1, "%s", rec_str(c, "id"));
+        for (int k = 0; k < 2 * COUNT(kinds); k++)
+            grid_cell(p, 2 + k, "%s",
+                      num_text(p->cx, ceiling_of(m, kinds[k % COUNT(kinds)], regimes[k / COUNT(kinds)])));
+    }
     grid_end(p);
+    page_fold(p, false, "Each ceiling, and how it was reached");
+    grid_begin(p, "#|<case|<kind|<regime|moved, bytes|median, \xC2\xB5s|GB/s|<the fastest",
+               "The fastest of several ways to move as many bytes.");
+    json_array_foreach(cases, i, c) {
+        put_each_ceiling(p, (int)i + 1, c);
+    }
+    grid_end(p);
+    page_unfold(p);
 }
 
 /* ---- roofline ---- */
@@ -152,8 +189,6 @@ typedef struct Point {            /* of a case in a regime; NaN: none */
 } Point;
 
 static Point point_of(const json_t *c, const char *regime) {
-    size_t i;
-    const json_t *o;
     const json_t *demand = json_object_get(c, "demand"), *ops = json_object_get(demand, "row_ops"),
                  *row = json_object_get(demand, "row"), *m = json_object_get(c, "measurement"),
                  *scores = json_object_get(c, "scores");
@@ -163,9 +198,7 @@ static Point point_of(const json_t *c, const char *regime) {
     char name[40];
     snprintf(name, sizeof name, "device.batch.%s", regime);
     Point at = {each / bytes, each * rows / rec_num(rec_figure(m, name), "median_ns"), (double)NAN};
-    json_array_foreach(json_object_get(m, "ceilings"), i,
-                       o) if (str_eq(rec_str(o, "kind"), "copy") && str_eq(rec_str(o, "regime"), regime)) at.roof =
-        rec_num(o, "bytes") / rec_num(o, "median_ns");
+    at.roof = ceiling_of(m, "copy", regime);
     if (!(at.intensity > 0) || !(at.gops > 0) || !isfinite(at.intensity) || !isfinite(at.gops)) at.gops = (double)NAN;
     return at;
 }
@@ -269,6 +302,7 @@ static void put_setup(Page *p, const json_t *cases) {
 static void put_plans(Page *p, const json_t *cases) {
     size_t i;
     const json_t *c;
+    page_fold(p, false, "The plan of each case");
     grid_begin(p, "#|<case|<plan", "The plans that were chosen and measured; docs/plan.md explains the dimensions.");
     json_array_foreach(cases, i, c) {
         if (!json_object_get(c, "measurement")) continue;
@@ -278,6 +312,7 @@ static void put_plans(Page *p, const json_t *cases) {
         grid_cell(p, 2, "%s", rec_str(c, "plan"));
     }
     grid_end(p);
+    page_unfold(p);
 }
 
 void report_bench(Page *p, const json_t *bench) {

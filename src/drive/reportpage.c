@@ -22,6 +22,8 @@ static const char style[] =
     "h2{font-size:1.35rem;line-height:1.25;margin:3rem 0 .75rem;padding-top:1rem;border-top:1px solid var(--line)}"
     "h3{font-size:1.05rem;margin:2rem 0 .5rem}"
     "p{margin:.5rem 0 .75rem;max-width:46rem}"
+    "nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;margin:1rem 0 0;padding:0;list-style:none;font-size:.9rem}"
+    "a{color:var(--a)}"
     "dl{display:grid;grid-template-columns:minmax(8rem,12rem) minmax(0,1fr);gap:.3rem 1.25rem;margin:.75rem 0;"
     "max-width:60rem}"
     "dt{font-weight:600}dd{margin:0}"
@@ -58,32 +60,32 @@ static bool md_special(char c) {
     return c && strchr("\\`*_[]<>|&~$#", c) != NULL;
 }
 
-static void esc(Page *p, const char *s, bool md) {
+static void esc(Buf *b, const char *s, bool md) {
     for (; *s; s++) {
         const unsigned char c = (unsigned char)*s;
         if (c == 0x7F || (c < 0x20 && c != '\n' && c != '\t'))
-            buf_str(&p->b, "\xEF\xBF\xBD");
+            buf_str(b, "\xEF\xBF\xBD");
         else if (c < 0x20)
-            buf_str(&p->b, " ");
+            buf_str(b, " ");
         else if (md)
-            buf_fmt(&p->b, md_special(*s) ? "\\%c" : "%c", *s);
+            buf_fmt(b, md_special(*s) ? "\\%c" : "%c", *s);
         else if (c == '&')
-            buf_str(&p->b, "&amp;");
+            buf_str(b, "&amp;");
         else if (c == '<')
-            buf_str(&p->b, "&lt;");
+            buf_str(b, "&lt;");
         else if (c == '>')
-            buf_str(&p->b, "&gt;");
+            buf_str(b, "&gt;");
         else if (c == '"')
-            buf_str(&p->b, "&quot;");
+            buf_str(b, "&quot;");
         else if (c == '\'')
-            buf_str(&p->b, "&#39;");
+            buf_str(b, "&#39;");
         else
-            buf_put(&p->b, s, 1);
+            buf_put(b, s, 1);
     }
 }
 
 void page_esc(Page *p, const char *s) {
-    esc(p, s, p->md);
+    esc(&p->b, s, p->md);
 }
 
 void page_begin(Page *p, const char *title) {
@@ -103,10 +105,18 @@ void page_begin(Page *p, const char *title) {
     buf_str(&p->b, "</style></head>\n<body><main>\n<h1>");
     page_esc(p, title);
     buf_str(&p->b, "</h1>\n");
+    p->contents = buf_new(p->cx->a);
+    p->contents_at = p->b.n;
 }
 
 void page_end(Page *p) {
-    if (!p->md) buf_str(&p->b, "</main></body></html>\n");
+    if (p->md) return;
+    Buf whole = buf_new(p->cx->a);
+    buf_str(&p->b, "</main></body></html>\n");
+    buf_put(&whole, p->b.s, p->contents_at);
+    buf_fmt(&whole, "<nav aria-label=\"contents\"><ul>%s</ul></nav>\n", p->parts ? p->contents.s : "");
+    buf_put(&whole, p->b.s + p->contents_at, p->b.n - p->contents_at);
+    p->b = whole;
 }
 
 void page_head(Page *p, int level, const char *fmt, ...) {
@@ -114,10 +124,17 @@ void page_head(Page *p, int level, const char *fmt, ...) {
     va_start(ap, fmt);
     const char *s = arena_vprintf(p->cx->a, fmt, ap);
     va_end(ap);
-    if (p->md)
+    if (p->md) {
         buf_fmt(&p->b, "\n%.*s ", level, "######");
-    else
+    } else if (level == 2) {
+        p->parts++;
+        buf_fmt(&p->contents, "<li><a href=\"#part%d\">", p->parts);
+        esc(&p->contents, s, false);
+        buf_str(&p->contents, "</a></li>");
+        buf_fmt(&p->b, "<h2 id=\"part%d\">", p->parts);
+    } else {
         buf_fmt(&p->b, "<h%d>", level);
+    }
     page_esc(p, s);
     if (p->md)
         buf_str(&p->b, "\n");

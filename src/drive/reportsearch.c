@@ -212,7 +212,8 @@ static void put_map(Page *p, const Hunt *h, bool open) {
             arena_printf(
                 cx->a,
                 "%s: a line for each set of holds, a column for each W. Number: the fastest time in the cell over the "
-                "fastest of all; dark is fast; frame: the plan chosen. \xC3\x97 all refused, small \xC3\x97 some "
+                "fastest of all; the stronger the colour the faster; frame: the plan chosen. \xC3\x97 all refused, "
+                "small \xC3\x97 some "
                 "refused, "
                 "! failed, \xC2\xB7 legal and not tried, blank: not in the space.%s",
                 h->name,
@@ -278,12 +279,12 @@ void report_fates(Page *p, const Hunt *h, int n) {
     grid_end(p);
 }
 
-void report_searches(Page *p, const Hunt *h, int n, const char *what) {
+void report_searches(Page *p, const Hunt *h, int n, const char *name, const char *what) {
     enum { OPEN = 4 };
     int timed = 0;
     if (!n) return;
     for (int i = 0; i < n; i++) timed += count(&h[i], HEAT_TIMED) > 0;
-    page_head(p, 2, "%s", what);
+    page_head(p, 2, "%s: %s", name, what);
     if (timed) {
         page_head(p, 3, "Maps");
         page_para(p, "Other dimensions than W and the holds vary within a cell, whose fastest plan counts. Times are "
