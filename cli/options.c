@@ -188,9 +188,9 @@ static const struct Command {
      "  rowfold replay reload.json best.json --rounds 8 --figures device.batch.resident,device.batch.cold -o "
      "replay.json\n"},
     {"report", "RECORD... [-o FILE] [OPTION...]", "make one page for people of records, receipts and trials",
-     "RECORD: what bench, catalog freeze and replay write, receipts of tune, and what rowfold trials --json prints. "
-     "The\n"
-     "page needs no network and no script. A record that was altered is refused.",
+     "RECORD: what bench, catalog freeze and replay write, receipts of tune, and what tune, plan and trials print "
+     "with\n"
+     "--json. The page needs no network and no script. A record that was altered is refused.",
      "  rowfold report replay.json bench.json -o report.html\n"
      "  rowfold report bench.json --markdown\n"},
     {"trials", "[FILTER...] [OPTION...]", "list what the store remembers of candidates that were tried, youngest first",

@@ -127,6 +127,8 @@ static Rc print_json(Cli *c, const rowfold_stats *s, const Json *candidates, con
     }
     json_num(&t, "compile_s", s->compile_s);
     json_raw(&t, "verdict", rowfold_kernel_text(c->kernel, ROWFOLD_VERDICT));
+    json_str(&t, "policy", c->o.policy ? c->o.policy : "roofline");
+    json_raw(&t, "trials", rowfold_kernel_text(c->kernel, ROWFOLD_CANDIDATES));
     if (receipt)
         json_str(&t, "receipt", receipt);
     else

@@ -425,10 +425,12 @@ typedef struct rowfold_report_options {
     const char *title; /* NULL: "rowfold report" */
 } rowfold_report_options;
 ROWFOLD_API void rowfold_report_options_init(rowfold_report_options *o);
-/* Records (benches, catalogs, replays: checked as rowfold_record_check does), receipts of rowfold_compile and documents
- * {"trials": [...]} around what rowfold_trials gives -> one HTML page with its own style and plots, which needs no
- * network and no script. *text is freed with rowfold_free. o may be NULL. No text of a record is trusted: all of it is
- * escaped. */
+/* Records (benches, catalogs, replays: checked as rowfold_record_check does), receipts of rowfold_compile, and
+ * documents
+ * {"candidates": [...]} around ROWFOLD_CANDIDATES or {"trials": [...]} around what rowfold_trials gives -> one HTML
+ * page with its own style and plots, which needs no network and no script. *text is freed with rowfold_free. o may be
+ * NULL. No text of a record is trusted: all of it is escaped. ROWFOLD_REFUSED (record.altered) where a record was
+ * changed, ROWFOLD_ARGUMENT where a text is none. */
 ROWFOLD_API rowfold_status rowfold_report(rowfold_context *ctx, const rowfold_record *records, int count,
                                           const rowfold_report_options *o, char **text);
 

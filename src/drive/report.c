@@ -40,14 +40,14 @@ static bool is(const json_t *o, const char *format) {
 }
 
 static const char *format_of(const json_t *o) {
-    return *rec_str(o, "format") ? rec_str(o, "format") : "trials of a store";
+    return *rec_str(o, "format") ? rec_str(o, "format") : report_candidates(o) ? "one search" : "trials of a store";
 }
 
 /* A receipt and a list of trials have no hash of their own; all else must have the one that it says. */
 static Err read_one(Cx *cx, const ReportRecord *r, json_t **out) {
     Cx own = {.a = cx->a};
     json_t *j = json_loadb(r->text, r->bytes, JSON_REJECT_DUPLICATES, NULL);
-    if (is(j, "rowfold-receipt-1") || json_is_array(json_object_get(j, "trials"))) {
+    if (is(j, "rowfold-receipt-1") || json_is_array(json_object_get(j, "trials")) || report_candidates(j)) {
         *out = j;
         return OK;
     }
@@ -57,11 +57,10 @@ static Err read_one(Cx *cx, const ReportRecord *r, json_t **out) {
         return diag(cx, own.first ? own.first->slug : S_RECORD_SYNTAX, NOWHERE, NULL, "%s: %s", r->name,
                     own.first ? own.first->msg : "");
     if (is(*out, "rowfold-bench-1") || is(*out, "rowfold-catalog-1") || is(*out, "rowfold-replay-1")) return OK;
-    return diag(
-        cx, S_RECORD_FORMAT, NOWHERE,
-        "rowfold-bench-1, rowfold-catalog-1, rowfold-replay-1, rowfold-receipt-1, or what `rowfold trials --json` "
-        "prints",
-        "%s: its format is '%.40s'", r->name, rec_str(*out, "format"));
+    return diag(cx, S_RECORD_FORMAT, NOWHERE,
+                "rowfold-bench-1, rowfold-catalog-1, rowfold-replay-1, rowfold-receipt-1, or what `rowfold tune`, "
+                "`plan` or `trials` prints with --json",
+                "%s: its format is '%.40s'", r->name, rec_str(*out, "format"));
 }
 
 static const char *day_text(Cx *cx, double unix_s) {
@@ -136,7 +135,8 @@ static void put_records(Page *p, const ReportRecord *r, json_t *const *root, int
     page_list(p);
     for (int i = 0; i < n; i++) {
         const json_t *o = root[i], *from = json_object_get(o, "provenance");
-        const char *identity = rec_str(json_object_get(from ? from : o, "device"), "identity");
+        const char *identity = report_candidates(o) ? rec_str(o, "identity")
+                                                    : rec_str(json_object_get(from ? from : o, "device"), "identity");
         page_term(p, r[i].name, *identity ? identity : "the devices of its trials");
     }
     page_list_end(p);
@@ -244,6 +244,7 @@ static const char *what_is(const json_t *o) {
            : is(o, "rowfold-replay-1")  ? "replay of two catalogs"
            : is(o, "rowfold-catalog-1") ? "catalog"
            : is(o, "rowfold-receipt-1") ? "receipt of a search"
+           : report_candidates(o)       ? "one search"
                                         : "trials of a store";
 }
 

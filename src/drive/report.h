@@ -104,7 +104,8 @@ void report_bench(Page *p, const json_t *bench);                                
 void report_replay(Page *p, const json_t *replay);                                       /* reportreplay.c */
 void report_searches(Page *p, const Hunt *h, int n, const char *name, const char *what); /* reportsearch.c: all below */
 Hunt *report_hunts(Cx *cx, const json_t *record, int *n); /* of cases, or of a list of trials */
-void report_policies(Page *p, const Hunt *h, int n);      /* reportpolicy.c */
+const json_t *report_candidates(const json_t *o);    /* of what tune and plan print with --json; NULL: it is another */
+void report_policies(Page *p, const Hunt *h, int n); /* reportpolicy.c */
 void report_fates(Page *p, const Hunt *h, int n);
 
 /* ---- report.c ---- */

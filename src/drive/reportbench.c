@@ -279,7 +279,7 @@ static void put_setup(Page *p, const json_t *cases) {
     grid_begin(
         p,
         "#|<case|elements|outside first|outside last|largest error, % of its bound|<inputs unchanged|<warm-up "
-        "settled|<plan",
+        "settled",
         "Every output element compared with the FP64 definition, after the first call on poisoned memory and after the "
         "timed calls.");
     json_array_foreach(cases, i, c) {

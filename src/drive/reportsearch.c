@@ -68,9 +68,35 @@ static Hunt *hunts_of_trials(Cx *cx, const json_t *list, int *n) {
     return h;
 }
 
+const json_t *report_candidates(const json_t *o) {
+    const json_t *list = json_object_get(o, "trials");
+    if (!json_is_array(list)) list = json_object_get(o, "candidates");
+    return json_is_array(list) && (!json_array_size(list) || *rec_str(json_array_get(list, 0), "fate")) ? list : NULL;
+}
+
+/* The candidates of one search, as tune and plan print them. */
+static Hunt *hunt_of_search(Cx *cx, const json_t *o, const json_t *list) {
+    Hunt *h = NEW(cx->a, Hunt);
+    int cap = 0;
+    h->name = arena_printf(cx->a, "%s %s %s on %s", rec_str(o, "kernel"), rec_str(o, "shape"), rec_str(o, "types"),
+                           rec_str(o, "device"));
+    h->policy = rec_str(o, "policy");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        Try *t = try_add(cx, h, &cap);
+        t->plan = rec_str(one, "plan"), t->slug = rec_str(one, "slug"), t->fate = fate_of(rec_str(one, "fate"));
+        t->score = rec_num(json_object_get(one, "score"), "total");
+        t->ns = rec_num(json_object_get(one, "times"), "median_ns");
+        t->chosen = json_is_true(json_object_get(one, "chosen"));
+    }
+    return h;
+}
+
 Hunt *report_hunts(Cx *cx, const json_t *record, int *n) {
     const json_t *cases = json_object_get(record, "cases"), *trials = json_object_get(record, "trials");
     const char *caps = rec_str(json_object_get(json_object_get(record, "provenance"), "device"), "caps");
+    const json_t *candidates = report_candidates(record);
+    if (candidates) return *n = 1, hunt_of_search(cx, record, candidates);
     *n = 0;
     if (json_is_array(trials)) return hunts_of_trials(cx, trials, n);
     Hunt *h = NEWN(cx->a, Hunt, json_array_size(cases) + 1);

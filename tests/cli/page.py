@@ -1,6 +1,7 @@
-"""How a page lies in a screen: python3 page.py BROWSER FILE WIDTH HEIGHT [dark]. The page is shown in a frame of that size (browsers have a least
+"""Whether a page's tags stand right, each in its own: python3 page.py tags FILE. Or how it lies in a screen: python3 page.py BROWSER FILE WIDTH HEIGHT [dark]. The page is shown in a frame of that size (browsers have a least
 width of window, frames have none) by a page that measures it; then a picture is taken. Fails on a page wider than its screen, on boxes that stick out
 of it, on anything that the page fetched, on anything that its console said, and on a picture with nothing on it."""
+import html.parser
 import json
 import os
 import re
@@ -38,6 +39,44 @@ def pixels(path):
             body += data[at + 8 : at + 8 + size]
         at += 12 + size
     return head[0], head[1], len(set(zlib.decompress(body)))
+
+
+class Tags(html.parser.HTMLParser):
+    """Every tag is closed where it was opened, ids are unique, links lead to one, and figures are numbered in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links, self.count = [], [], [], {"Table": 0, "Plot": 0}
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "br", "line", "rect", "circle"):
+            self.open.append(tag)
+        at = dict(attrs)
+        self.ids += [at["id"]] if "id" in at else []
+        self.links += [at["href"]] if "href" in at else []
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if tag != "circle":
+            assert self.open and self.open[-1] == tag, f"</{tag}> at {self.getpos()} closes {self.open[-3:]}"
+            self.open.pop()
+
+    def handle_data(self, data):
+        said = re.fullmatch(r"(Table|Plot) (\d+)\.", data)
+        if said and self.open[-2:] == ["figcaption", "b"]:
+            self.count[said[1]] += 1
+            assert int(said[2]) == self.count[said[1]], data
+
+
+def tags(path):
+    with open(path, encoding="utf-8") as f:
+        t = Tags()
+        t.feed(f.read())
+    assert not t.open, f"left open: {t.open}"
+    assert len(t.ids) == len(set(t.ids)) and t.links and all(link[1:] in t.ids for link in t.links), (t.ids, t.links)
+    assert t.count["Table"] > 3 and t.count["Plot"] > 3, t.count
 
 
 def main():
@@ -82,7 +121,7 @@ def main():
 
 if __name__ == "__main__":
     try:
-        main()
+        tags(sys.argv[2]) if sys.argv[1] == "tags" else main()
     except AssertionError as e:
         print(e)
         sys.exit(1)

@@ -18,14 +18,16 @@ check "a catalog" rf catalog freeze --quiet --effort estimate --threads 1 --case
 check 'a replay' rf replay a.json a.json --rounds 2 --figures device.batch.cold "${quick[@]}" -o replay.json
 check 'a receipt' rf tune "$root/kernels/softmax.row" softmax --shape rows=8,n=100 --threads 1 --budget-candidates 3 -q --store t.db --receipt receipt.json
 rf trials --store t.db --json >trials.json
-all=(bench.json replay.json receipt.json trials.json)
+rf tune "$root/kernels/softmax.row" softmax --shape rows=8,n=100 --threads 1 --budget-candidates 3 -q --no-store --json >search.json
+all=(bench.json replay.json receipt.json trials.json search.json)
 
 check 'a report' rf report "${all[@]}" -o report.html
 check 'the same records, the same bytes' cmp report.html <(rf report "${all[@]}")
-check 'it fetches nothing and runs nothing' bash -c '! grep -niE "https?:|<script|src=|href="[^#]|url\(|@import" report.html'
-check 'markdown' exits 0 '^\|#\||^\*\*Table 1' rf report "${all[@]}" --markdown --title 'All *four*'
-check 'its title is text' exits 0 '^# All \\\*four\\\*' rf report bench.json --markdown --title 'All *four*'
-check 'one JSON document' exits 0 '"records":4' rf report "${all[@]}" --json -o report.html
+check 'it fetches nothing and runs nothing' bash -c '! grep -niE "https?:|<script|src=|href=.[^#]|url\(|@import" report.html'
+check 'its tags stand right' python3 page.py tags report.html
+check 'markdown' exits 0 '^\|#\||^\*\*Table 1' rf report "${all[@]}" --markdown --title 'All *five*'
+check 'its title is text' exits 0 '^# All \\\*five\\\*' rf report bench.json --markdown --title 'All *five*'
+check 'one JSON document' exits 0 '"records":5' rf report "${all[@]}" --json -o report.html
 check 'no record' exits 2 'a record is missing' rf report
 check 'a file that is not there' exits 6 'missing.json' rf report missing.json
 sed 's/"samples":3/"samples":4/' bench.json >altered.json
@@ -36,6 +38,8 @@ check 'another file' exits 2 'record.syntax' rf report t.db
 # Names as a stranger might choose them, long ones too.
 python3 evidence.py reseal bench.json 'd["cases"][0]["id"] = "<script>document.title=1</script><img src=https://example.com/x>" + "w" * 300' >hostile.json
 check 'a hostile record' rf report hostile.json replay.json -o hostile.html
+
+check 'its tags stand right' python3 page.py tags hostile.html
 
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
 if [ -z "$browser" ]; then

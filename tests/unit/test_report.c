@@ -195,7 +195,15 @@ static void test_search_files(void **state) {
                "'accepted','median_ns':10.0},{'problem':'p','plan':'W=8','status':'accepted','median_ns':1.0},"
                "{'problem':'p','plan':'W=16','status':'plan.stripe_exceeded','median_ns':null},"
                "{'problem':'p','plan':'W=16 hold.x=reload','status':'worker.crashed','median_ns':null}]}");
-    char *page = report(c, (const char *const[]){receipt, trials}, 2, true);
+    char *search = quoted(
+        "{'kernel':'z','shape':'n=5','types':'f16','device':'host','identity':'me','policy':'prior','candidates':["
+        "{'plan':'W=4','fate':'timed','score':{'total':3.0},'times':{'median_ns':2000.0},'chosen':true},"
+        "{'plan':'W=2','fate':'timed','score':{'total':2.0},'times':{'median_ns':3000.0}},"
+        "{'plan':'W=1','fate':'refused','slug':'plan.stripe_exceeded','why':'need=66'}]}");
+    char *page = report(c, (const char *const[]){receipt, trials, search}, 3, true);
+    has(page, "z n=5 f16 on host: 2 timed, 0 legal and not tried, 1 refused, 0 failed; the fastest 2.000");
+    has(page, "|nothing held|refused|1.50|1.00 (chosen)|\n");
+    has(page, "|prior|1|2|50.0|50.0|-|\n");
     has(page, "5 candidates, 3 timed, 2 refused, 0 failed");
     has(page, "1.000 \\[0.9000, 1.100\\]");
     has(page,
@@ -205,6 +213,7 @@ static void test_search_files(void **state) {
     rowfold_free(c, page);
     free(receipt);
     free(trials);
+    free(search);
     rowfold_context_free(c);
 }
 
@@ -260,10 +269,55 @@ static void test_hollow(void **state) {
     rowfold_context_free(c);
 }
 
+/* Memory of the host program's: gives out `left` pieces, then none; counts what was not given back. */
+typedef struct Purse {
+    int left, out;
+} Purse;
+static void *purse_get(void *user, size_t bytes) {
+    Purse *p = user;
+    if (p->left == 0) return NULL;
+    if (p->left > 0) p->left--;
+    p->out++;
+    return malloc(bytes);
+}
+static void purse_put(void *user, void *at) {
+    if (at) ((Purse *)user)->out--;
+    free(at);
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    Purse purse = {.left = -1};
+    rowfold_options o;
+    rowfold_options_init(&o);
+    o.allocate = purse_get, o.release = purse_put, o.memory_user = &purse;
+    rowfold_context *c;
+    assert_int_equal(rowfold_context_new(&o, &c), ROWFOLD_OK);
+    char *text[] = {sealed(bench), sealed(replay)}, *page = NULL;
+    const rowfold_record r[] = {{"b", text[0], strlen(text[0])}, {"r", text[1], strlen(text[1])}};
+    rowfold_status s = ROWFOLD_MEMORY;
+    int refused = 0;
+    for (int n = 0; s == ROWFOLD_MEMORY; n++) {
+        purse.left = n;
+        s = rowfold_report(c, r, 2, NULL, &page);
+        refused += s == ROWFOLD_MEMORY;
+        assert_true(s == ROWFOLD_OK || !page);
+    }
+    assert_int_equal(s, ROWFOLD_OK);
+    assert_true(refused > 5);
+    rowfold_free(c, page);
+    purse.left = -1;
+    rowfold_context_free(c);
+    assert_int_equal(purse.out, 0);
+    free(text[0]);
+    free(text[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bench),        cmocka_unit_test(test_strangers), cmocka_unit_test(test_replay),
         cmocka_unit_test(test_search_files), cmocka_unit_test(test_refused),   cmocka_unit_test(test_hollow),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
