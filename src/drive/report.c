@@ -53,14 +53,16 @@ static Err read_one(Cx *cx, const ReportRecord *r, json_t **out) {
     }
     json_decref(j);
     Err err = record_read(&own, r->text, r->bytes, NULL, out);
-    if (err)
-        return diag(cx, own.first ? own.first->slug : S_RECORD_SYNTAX, NOWHERE, NULL, "%s: %s", r->name,
-                    own.first ? own.first->msg : "");
-    if (is(*out, "rowfold-bench-1") || is(*out, "rowfold-catalog-1") || is(*out, "rowfold-replay-1")) return OK;
-    return diag(cx, S_RECORD_FORMAT, NOWHERE,
-                "rowfold-bench-1, rowfold-catalog-1, rowfold-replay-1, rowfold-receipt-1, or what `rowfold tune`, "
-                "`plan` or `trials` prints with --json",
-                "%s: its format is '%.40s'", r->name, rec_str(*out, "format"));
+    const bool known = is(*out, "rowfold-bench-1") || is(*out, "rowfold-catalog-1") || is(*out, "rowfold-replay-1");
+    if (!err && known) return OK;
+    const Slug slug = own.first ? own.first->slug : S_RECORD_FORMAT;
+    return diag(cx, slug, NOWHERE,
+                slug == S_RECORD_ALTERED
+                    ? NULL
+                    : "rowfold-bench-1, rowfold-catalog-1, rowfold-replay-1, rowfold-receipt-1, or what "
+                      "tune, plan or trials prints with --json",
+                "%s: %s", r->name,
+                own.first ? own.first->msg : arena_printf(cx->a, "its format is '%.40s'", rec_str(*out, "format")));
 }
 
 static const char *day_text(Cx *cx, double unix_s) {

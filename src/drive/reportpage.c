@@ -39,6 +39,10 @@ static const char style[] =
     "th{font-weight:600;color:var(--soft);border-bottom-color:var(--soft);vertical-align:bottom}"
     ".l{text-align:left}td.w{white-space:normal;min-width:30rem}"
     "tr>:first-child{padding-left:0}"
+    /* names stay in sight while numbers scroll */
+    "tr>.l:first-child,tr>:first-child:not(.l)+.l{position:sticky;left:0;background:var(--page)}"
+    "@media(max-width:640px){tr>.l:first-child,tr>:first-child:not(.l)+.l{white-space:normal;min-width:8rem;"
+    "overflow-wrap:anywhere}}"
     "details{margin:.5rem 0;border-bottom:1px solid var(--line)}"
     "summary{cursor:pointer;font-size:.9rem;padding:.35rem 0}"
     "svg{display:block;overflow:visible;font-family:inherit}"
