@@ -35,11 +35,11 @@ static Err binary(Cx *cx, const EvidenceAsk *q, json_t *list, const char *role, 
     char sha[65];
     int64_t bytes;
     char real[PATH_MAX];
-    const char *at = realpath(path, real) ? real : path;
+    const char *at = realpath(path, real) ? real : path, *slash = strrchr(at, '/');
     Err err = file_sha(cx, q->al, at, sha, &bytes);
     if (!err)
-        record_element(list, json_pack("{s:s,s:o,s:I,s:s}", "role", role, "path", record_text(at), "bytes",
-                                       (json_int_t)bytes, "sha256", sha));
+        record_element(list, json_pack("{s:s,s:o,s:I,s:s}", "role", role, "path", record_text(slash ? slash + 1 : at),
+                                       "bytes", (json_int_t)bytes, "sha256", sha));
     return err;
 }
 

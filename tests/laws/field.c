@@ -269,7 +269,7 @@ static const Twin *twin_of(Twin *t, int *n, const rowfold_arg *a, int bytes) {
             from = lo, inner = lab.memory[i].size - 2 * lab.memory[i].page;
     }
     for (int i = 0; i < *n; i++)
-        if (data >= t[i].from && data <= t[i].from + t[i].inner) return &t[i];
+        if (from == t[i].from || (data > t[i].from && data < t[i].from + t[i].inner)) return &t[i];
     Twin *w = &t[(*n)++];
     *w = (Twin){.from = from, .inner = inner, .bytes = malloc(inner + 2 * BAND)};
     assert_non_null(w->bytes);
