@@ -51,7 +51,7 @@ static Rc show(Cli *c, const char *path) {
     char *text;
     size_t n;
     Rc rc = cli_open(c);
-    if (!rc) rc = record_read(c, path, &text, &n);
+    if (!rc) rc = file_read_record(c, path, &text, &n);
     if (rc) return rc;
     const rowfold_status s = rowfold_record_check(c->ctx, text, n, "rowfold-catalog-1");
     if (s) return fail_library(c, s);
@@ -67,7 +67,7 @@ static Rc verify(Cli *c, const char *path) {
     char *text, *json = NULL;
     size_t n;
     Rc rc = evidence_options(c, &o);
-    if (!rc) rc = record_read(c, path, &text, &n);
+    if (!rc) rc = file_read_record(c, path, &text, &n);
     if (rc) return rc;
     progress_start(c);
     const rowfold_status s = rowfold_catalog_verify(c->ctx, text, n, &o, &json);

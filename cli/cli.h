@@ -228,7 +228,7 @@ typedef struct Suite {
 } Suite;
 Rc suite_find(Cli *c, const char *word, Suite *out); /* --case in place of it; word NULL: none is given */
 Rc evidence_options(Cli *c, rowfold_evidence_options *o);
-Rc record_read(Cli *c, const char *path, char **text, size_t *n);
+Rc file_read_record(Cli *c, const char *path, char **text, size_t *n);
 Rc record_write(Cli *c, const char *path, const char *json); /* NULL: on stdout */
 
 /* ---- trials.c ---- */

@@ -102,7 +102,7 @@ Rc evidence_options(Cli *c, rowfold_evidence_options *o) {
     return find_peers(c, &o->peers);
 }
 
-Rc record_read(Cli *c, const char *path, char **text, size_t *n) {
+Rc file_read_record(Cli *c, const char *path, char **text, size_t *n) {
     FILE *f = fopen(path, "rb");
     if (!f) return fail(c, F_READ, NULL, "%s: %s", path, strerror(errno));
     Text t = {0};

@@ -49,7 +49,7 @@ Rc command_replay(Cli *c) {
     if (c->o.words.n != 2) return fail(c, F_WORDS, "REFERENCE CANDIDATE", "replay takes two catalogs");
     if (!c->o.output) return fail(c, F_OPTION, "-o RECORD", "there is no place for the record");
     Rc rc = evidence_options(c, &o);
-    for (int i = 0; i < 2 && !rc; i++) rc = record_read(c, c->o.words.item[i], &text[i], &n[i]);
+    for (int i = 0; i < 2 && !rc; i++) rc = file_read_record(c, c->o.words.item[i], &text[i], &n[i]);
     if (rc) return rc;
     progress_start(c);
     const rowfold_status s = rowfold_replay(c->ctx, text[0], n[0], text[1], n[1], c->o.output, &o, &json);

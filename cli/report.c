@@ -13,7 +13,7 @@ Rc command_report(Cli *c) {
     for (int i = 0; i < w->n && !rc; i++) {
         char *text;
         const char *slash = strrchr(w->item[i], '/');
-        rc = record_read(c, w->item[i], &text, &r[i].bytes);
+        rc = file_read_record(c, w->item[i], &text, &r[i].bytes);
         r[i].name = slash ? slash + 1 : w->item[i];
         r[i].text = text;
     }

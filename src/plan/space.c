@@ -285,14 +285,23 @@ static bool is_named(const char *text, int d) {
     return false;
 }
 
-/* One row a group and one group a row go with every other choice: what was pinned must not fail for want of them. */
-static void leave_way_out(Cx *cx, const char *text, Space *s) {
+static int least(const Space *s, int d) {
+    int v = s->value[d][0];
+    for (int i = 1; i < s->n[d]; i++) v = s->value[d][i] < v ? s->value[d][i] : v;
+    return v;
+}
+
+/* One row a group and one group a row go with every width of a row: one that was pinned must not fail for want of them,
+ * where the values of the default space were made for another. */
+static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s) {
+    int W = least(s, DIM_W), P = least(s, DIM_P);
+    bool stuck[] = {W * P > pb->caps.max_group, least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1)};
     static const int dims[] = {DIM_P, DIM_cluster};
     for (int k = 0; k < COUNT(dims); k++) {
-        int d = dims[k], *value = NEWN(cx->a, int, s->n[d] + 1);
-        bool there = is_named(text, d);
-        for (int i = 0; i < s->n[d]; i++) value[i] = s->value[d][i], there |= value[i] == 1;
-        if (there) continue;
+        int d = dims[k];
+        if (!stuck[k] || is_named(text, d)) continue;
+        int *value = NEWN(cx->a, int, s->n[d] + 1);
+        memcpy(value, s->value[d], (size_t)s->n[d] * sizeof *value);
         value[s->n[d]++] = 1;
         s->value[d] = value;
     }
@@ -300,7 +309,7 @@ static void leave_way_out(Cx *cx, const char *text, Space *s) {
 
 Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s) {
     Err e = space_text(cx, pb, text, true, s);
-    if (!e && space_count(s) > 1) leave_way_out(cx, text, s);
+    if (!e && space_count(s) > 1) leave_way_out(cx, pb, text, s);
     return e;
 }
 

@@ -86,7 +86,7 @@ command_lines() {
         awk '/:$/ { at = $0; next } { gsub(/`/, ""); print at $0 }'
 }
 if [ -x "${ROWFOLD:-}" ]; then
-    for sub in run plan emit tune trials wisdom devices calibrate explain check; do "$ROWFOLD" "$sub" --help >"$scratch/help-$sub"; done
+    for sub in run plan emit tune bench catalog replay report trials wisdom devices calibrate explain check; do "$ROWFOLD" "$sub" --help >"$scratch/help-$sub"; done
     # parses LINE: the subcommand, its options and the files of kernels/ exist, and options that take something have it.
     parses() {
         local words word sub option takes

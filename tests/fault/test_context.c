@@ -34,7 +34,7 @@ static Search *open_fake(Desk *d, const char *words) {
     d->s = (Search){.pb = &d->pb,
                     .dev = d->dev,
                     .effort = EFFORT_EXHAUSTIVE,
-                    .pin = "V=1,P=1,acc=1,flight=1,load=plain,store=plain",
+                    .pin = "V=1,P=1,cluster=1,overlap=off,early=off,acc=1,flight=1,load=plain,store=plain",
                     .open = "W=32/64/128",
                     .policy = d->policy,
                     .seed = 1,

@@ -133,7 +133,7 @@ static void test_cache_off(void **state) {
     memset(longest, 'x', sizeof longest - 1);
     longest[0] = '/';
     longest[sizeof longest - 1] = 0;
-    check_cache_off(longest, "no usable folder");
+    check_cache_off(longest, "names an absolute path of a folder");
 }
 
 static void test_cache_place(void **state) {
