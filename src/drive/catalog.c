@@ -354,4 +354,6 @@ void evidence_free(Evidence *e) {
     e->worker = NULL;
     bed_free(&e->bed);
     made_free(&e->made);
+    if (e->journal) fclose(e->journal);
+    e->journal = NULL;
 }

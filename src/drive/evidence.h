@@ -6,6 +6,8 @@
 #include "../search/measure.h"
 #include "drive.h"
 
+#include <stdio.h>
+
 struct json_t;
 
 /* ---- suite.c ---- */
@@ -58,6 +60,7 @@ typedef struct Evidence {
     Bed bed;
     Measuring measuring;
     Worker *worker;
+    FILE *journal; /* of a replay, locked */
 } Evidence;
 void evidence_free(Evidence *e);
 bool evidence_tell(Evidence *e, int done, int total, const char *what);

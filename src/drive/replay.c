@@ -6,9 +6,9 @@
 #include "../base/os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { JOURNAL_MAX = 1 << 30 };
@@ -36,6 +36,24 @@ typedef struct Turn {           /* one case of one round */
 static Turn turn_at(const Replay *r, int i) {
     const int round = i / r->cases, position = i % r->cases, c = (position + round) % r->cases;
     return (Turn){round, position, c, (round + c) % 2 != 0, (round + round / 2 + c / 2) % 2 != 0};
+}
+
+static int ordinal_of(const Replay *r, const Turn *t, int slot) {
+    return 2 * (t->round * r->cases + t->position) + slot;
+}
+
+typedef struct Step { /* of a turn: one side of the pair, or all peers */
+    Turn turn;
+    bool peers;
+    int slot; /* of the side that comes first or second */
+} Step;
+
+static Step step_at(const Replay *r, int i) {
+    const int each = r->npeers ? 3 : 2, k = i % each;
+    Step s = {.turn = turn_at(r, i / each)};
+    s.peers = r->npeers && k == (s.turn.peers_after ? 2 : 0);
+    s.slot = k - (r->npeers && !s.turn.peers_after);
+    return s;
 }
 
 static int peer_turn(const Replay *r, const Turn *t, int k) {
@@ -68,16 +86,8 @@ static Err io_failed(Cx *cx, const char *path, int bad) {
 }
 
 static Err append(const Replay *r, const json_t *line) {
-    const char *s = arena_printf(r->cx->a, "%s\n", record_print(r->cx, line));
-    const size_t n = strlen(s);
-    int fd = open(r->journal, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666), bad = fd < 0 ? errno : 0;
-    for (size_t at = 0; !bad && at < n;) {
-        const ssize_t w = write(fd, s + at, n - at);
-        if (w < 0 && errno != EINTR) bad = errno;
-        if (w > 0) at += (size_t)w;
-    }
-    if (fd >= 0 && close(fd) && !bad) bad = errno;
-    return bad ? io_failed(r->cx, r->journal, bad) : OK;
+    errno = 0;
+    return fprintf(r->e->journal, "%s\n", record_print(r->cx, line)) < 0 ? io_failed(r->cx, r->journal, errno) : OK;
 }
 
 static void extend(json_t *to, const json_t *from) {
@@ -101,23 +111,49 @@ static void take_line(Replay *r, const json_t *line) {
     r->done++;
 }
 
+/* A line is the beginning of a sitting, or in one and of the step that comes next. */
+static bool line_fits(const Replay *r, const json_t *line) {
+    if (json_object_get(line, "sitting")) return json_is_integer(json_object_get(line, "sitting"));
+    if (r->done >= r->steps || !json_array_size(r->sittings)) return false;
+    const Step s = step_at(r, r->done);
+    const json_t *m = json_object_get(line, "measurements"), *peers = json_object_get(line, "peers"),
+                 *ordinal = json_object_get(json_array_get(m, 0), "ordinal");
+    if (!json_is_array(m) || !json_is_array(peers) || json_array_size(m) != !s.peers) return false;
+    return s.peers || (!json_array_size(peers) && json_is_integer(ordinal) &&
+                       json_integer_value(ordinal) == ordinal_of(r, &s.turn, s.slot));
+}
+
 static Err read_lines(Replay *r, char *text, size_t n, const json_t *head, size_t *whole) {
     Evidence *e = r->e;
-    bool first = true, same = true;
+    Cx *cx = r->cx;
+    int number = 0;
     *whole = 0;
-    for (char *line = text, *end; same && (end = memchr(line, '\n', n - (size_t)(line - text))) != NULL;
-         line = end + 1) {
+    for (char *line = text, *end; (end = memchr(line, '\n', n - (size_t)(line - text))) != NULL; line = end + 1) {
         json_t *j = e->spare[2] = json_loadb(line, (size_t)(end - line), 0, NULL);
-        if (first) same = json_equal(j, head);
-        if (!first && j) take_line(r, j);
-        first = false;
+        const bool fits = number++ ? line_fits(r, j) : json_equal(j, head);
+        if (fits && number > 1) take_line(r, j);
         json_decref(j);
         e->spare[2] = NULL;
+        if (!fits && number == 1)
+            return diag(cx, S_REPLAY_JOURNAL, NOWHERE, NULL, "%s is of other catalogs, options or binaries",
+                        r->journal);
+        if (!fits)
+            return diag(cx, S_REPLAY_JOURNAL, NOWHERE, NULL, "line %d of %s is not what was written there", number,
+                        r->journal);
         *whole = (size_t)(end + 1 - text); /* a line that was torn by the end of a process is measured again */
     }
-    return same ? OK
-                : diag(r->cx, S_REPLAY_JOURNAL, NOWHERE, NULL, "%s is of other catalogs, options or binaries",
-                       r->journal);
+    return OK;
+}
+
+/* Held until the end, so that two processes do not measure into one record. Where files cannot be locked it goes
+ * without. Unbuffered: a line that could not be written is not written later. */
+static Err lock_journal(Replay *r) {
+    FILE *f = r->e->journal = fopen(r->journal, "ae");
+    if (!f) return io_failed(r->cx, r->journal, errno);
+    setvbuf(f, NULL, _IONBF, 0);
+    if (flock(fileno(f), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return diag(r->cx, S_REPLAY_BUSY, NOWHERE, NULL, "another process has %s", r->journal);
+    return OK;
 }
 
 static Err open_journal(Replay *r) {
@@ -129,15 +165,14 @@ static Err open_journal(Replay *r) {
     json_object_set(head, "binaries", json_object_get(json_object_get(r->root, "provenance"), "binaries"));
     char *text;
     size_t n, whole = 0;
+    Err err = lock_journal(r);
+    if (err) return err;
     int bad = os_read_file(&alloc_libc, r->journal, OS_ANY, JOURNAL_MAX, &text, &n);
-    Err err = OK;
-    if (bad && bad != ENOENT) return io_failed(r->cx, r->journal, bad);
-    if (!bad) {
-        char *copy = arena_str(r->cx->a, text, n);
-        alloc_libc.put(alloc_libc.user, text);
-        err = read_lines(r, copy, n, head, &whole);
-        if (!err && truncate(r->journal, (off_t)whole)) err = io_failed(r->cx, r->journal, errno);
-    }
+    if (bad) return io_failed(r->cx, r->journal, bad);
+    char *copy = arena_str(r->cx->a, text, n);
+    alloc_libc.put(alloc_libc.user, text);
+    err = read_lines(r, copy, n, head, &whole);
+    if (!err && truncate(r->journal, (off_t)whole)) err = io_failed(r->cx, r->journal, errno);
     if (!err && !whole) err = append(r, head);
     json_t *sitting = e->spare[4] = json_pack("{s:I}", "sitting", (json_int_t)(os_unix_ns() / 1000000000));
     if (!err) err = append(r, sitting);
@@ -201,7 +236,7 @@ static Err measure_side(Replay *r, const Turn *t, int slot, json_t *list) {
     json_object_set_new(o, "case", record_text(text_of(cse, "id")));
     json_object_set_new(o, "side", json_string(sides[side]));
     json_object_set_new(o, "slot", json_integer(slot));
-    json_object_set_new(o, "ordinal", json_integer(2 * (t->round * r->cases + t->position) + slot));
+    json_object_set_new(o, "ordinal", json_integer(ordinal_of(r, t, slot)));
     return OK;
 }
 
@@ -230,26 +265,23 @@ static Err measure_peers(Replay *r, const Turn *t, json_t *list) {
     return err;
 }
 
-/* A step of a turn: both sides of the pair, one after the other, or all peers. */
 static Err step(Replay *r, int i) {
-    const int each = r->npeers ? 3 : 2;
-    const Turn t = turn_at(r, i / each);
-    const int before = r->npeers && !t.peers_after, k = i % each;
-    const bool peers = r->npeers && k == (t.peers_after ? 2 : 0);
+    const Step s = step_at(r, i);
+    const Turn *t = &s.turn;
     Arena *tmp = arena_sub(r->cx->a), *keep = r->cx->a;
     json_t *line = r->e->spare[7] = json_object();
     json_t *measured = record_member(line, "measurements", json_array()),
            *met = record_member(line, "peers", json_array());
-    const char *id = id_of(r, t.index);
+    const char *id = id_of(r, t->index);
     if (evidence_tell(r->e, i, r->steps,
-                      arena_printf(tmp, "%s, round %d, %s", id, t.round + 1,
-                                   peers ? "peers" : sides[(k - before) ^ (int)t.candidate_first])))
+                      arena_printf(tmp, "%s, round %d, %s", id, t->round + 1,
+                                   s.peers ? "peers" : sides[s.slot ^ (int)t->candidate_first])))
         return diag(r->cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d measurements; they are in %s", i,
                     r->steps, r->journal);
     Cx own = {.a = tmp};
     Cx *cx = r->cx;
     r->cx = r->e->cx = &own;
-    Err err = peers ? measure_peers(r, &t, met) : measure_side(r, &t, k - before, measured);
+    Err err = s.peers ? measure_peers(r, t, met) : measure_side(r, t, s.slot, measured);
     if (!err) err = append(r, line);
     r->cx = r->e->cx = cx;
     if (!err) take_line(r, line);

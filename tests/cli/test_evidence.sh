@@ -131,6 +131,19 @@ interrupted() {
 check 'an interrupted replay keeps what it has' interrupted
 printf '{"torn' >>int.json.part
 check 'other options do not continue it' exits 4 'replay.other_journal' rf replay a.json b.json "${quick[@]}" --rounds 4 -o int.json
+changed() { # the journal with one of its lines changed, for as long as the replay is asked to go on
+    cp int.json.part kept.part
+    sed -i "$1" int.json.part
+    exits 4 'replay.other_journal' rf replay a.json b.json "${two[@]}" -o int.json
+    local rc=$?
+    mv kept.part int.json.part
+    return $rc
+}
+check 'a journal with a line that is none' changed '3s/.*/none/'
+check 'with a line that is lost' changed 3d
+check 'with a line twice' changed 3p
+check 'with another measurement' changed '3s/"ordinal":0/"ordinal":1/'
+check 'one process at a time' exits 6 'replay.busy' flock int.json.part "$rowfold" replay a.json b.json "${two[@]}" -o int.json
 check 'it is continued' rf replay a.json b.json "${two[@]}" -o int.json
 check 'its record is whole' sound replay int.json
 check 'and tells of two sittings' python3 -c 'import json; s = json.load(open("int.json"))["sittings"]; assert len(s) == 2 and s[0]["measurements"] >= 3, s'
