@@ -4,7 +4,8 @@
 root=${ROWFOLD_ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 build=${ROWFOLD_BUILD:-$root/build}
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+# Twice, for a program that a test killed may just be writing its last file.
+trap 'rm -rf "$scratch" 2>/dev/null || { sleep 1; rm -rf "$scratch"; } || true' EXIT
 tap_count=0 tap_failed=0
 
 # check NAME COMMAND...: passes when the command succeeds; its output is shown when it does not.
