@@ -47,7 +47,7 @@ Rc command_calibrate(Cli *c) {
     progress_start(c);
     s = rowfold_calibrate(c->ctx, c->device, step, c, &json);
     progress_end();
-    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED, NULL, "stopped before the calibration was done");
+    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED_EARLY, NULL, "stopped before the calibration was done");
     if (s) return fail_library(c, s);
     if (c->o.output) rc = file_write(c, c->o.output, json, strlen(json), "\n", 1);
     if (!rc && c->o.json) {

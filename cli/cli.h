@@ -106,6 +106,7 @@ typedef enum Fault {
     F_SLUG,
     F_NOTHING,
     F_STOPPED,
+    F_STOPPED_EARLY,
     F_COUNT
 } Fault;
 /* Says what went wrong on stderr, and with --json as a document on stdout; gives the exit code. accepted may be NULL.

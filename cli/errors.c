@@ -48,6 +48,8 @@ static const struct {
                    "Use a host device or preset; rowfold devices lists them."},
     [F_STOPPED] = {"command.interrupted", "stopped", RC_STOPPED,
                    "The search was interrupted before any plan was found.", "Give it more time, or --effort estimate."},
+    [F_STOPPED_EARLY] = {"command.unfinished", "stopped", RC_STOPPED,
+                         "The command was interrupted and had nothing to keep.", "Give it more time."},
 };
 
 const char *fault_slug(Fault f) {

@@ -97,7 +97,7 @@ Rc evidence_options(Cli *c, rowfold_evidence_options *o) {
     o->threads = c->o.threads > 4096 ? 4096 : (int)c->o.threads;
     o->seed = (uint64_t)c->o.seed;
     o->figures = c->o.figures, o->primary = c->o.primary;
-    o->rounds = c->o.rounds > 100000 ? 100000 : (int)c->o.rounds;
+    o->rounds = c->o.rounds > 1000000 ? 1000000 : (int)c->o.rounds;
     o->progress = progress_evidence, o->progress_user = c;
     return find_peers(c, &o->peers);
 }

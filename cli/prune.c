@@ -152,6 +152,7 @@ Rc command_audit(Cli *c) {
     if (c->o.json && !rc) return json_print(c, &doc);
     text_free(&doc);
     if (t.rows) table_print(&t, stdout);
+    if (t.rows && progress_stopped()) printf("interrupted: the searches of the last case are not whole\n");
     if (t.rows) printf("worst regret %.1f%%\n", 100 * worst);
     return rc;
 }

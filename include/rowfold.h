@@ -377,7 +377,7 @@ typedef struct rowfold_evidence_options {
     const char *figures;
     const char *peers; /* paths of adapters between commas, see peers/README.md; NULL: none */
     /* of replays */
-    int rounds;            /* even: 4 */
+    int rounds;            /* even: 4; at most 10000 */
     const char *primary;   /* the figure that is told of first; NULL: "device.batch.cold" if taken, else the first */
     int64_t archive_bytes; /* outputs up to this are kept whole: 256 KiB */
     /* between cases or measurements, from the calling thread; non-zero stops: a bench gives what it has, a catalog is

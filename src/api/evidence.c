@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAMPLES = 9, ROUNDS = 4, ARCHIVE_SAMPLES = 16 };
+enum { SAMPLES = 9, ROUNDS = 4, MAX_ROUNDS = 10000, ARCHIVE_SAMPLES = 16 };
 
 void rowfold_evidence_options_init(rowfold_evidence_options *o) {
     if (o) *o = (rowfold_evidence_options){.struct_size = sizeof *o, .effort = ROWFOLD_MEASURE, .seed = 1};
@@ -60,9 +60,9 @@ static Err read_options(Job *j) {
         o->max_candidates < 0 || !(o->max_seconds >= 0) || o->archive_bytes < 0)
         return diag(cx, S_ARG, NOWHERE, "0 or more; up to 101 samples of up to 60 s",
                     "an option of a measurement is out of its range");
-    if (o->rounds < 0 || o->rounds % 2)
-        return diag(cx, S_ARG, NOWHERE, "an even number", "rounds is %d: each order of a pair comes equally often",
-                    o->rounds);
+    if (o->rounds < 0 || o->rounds % 2 || o->rounds > MAX_ROUNDS)
+        return diag(cx, S_ARG, NOWHERE, "an even number up to 10000",
+                    "rounds is %d: each order of a pair comes equally often", o->rounds);
     if (!d->dev)
         return diag(cx, S_DRIVE_PRESET, NOWHERE, "a device of `rowfold devices`",
                     "%s is not here, so nothing can be measured on it", d->name);

@@ -121,8 +121,11 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
         err = diag(cx, S_DRIVE_PRESET, NOWHERE, "effort estimate, or a device of `rowfold devices`",
                    "%s is not here, so nothing can be timed on it", q->caps->name);
     if (!err) err = open_store(cx, q, m);
-    int64_t rows;
+    int64_t rows = 1;
     if (!err && effort_runs(q->effort)) err = bed_rows(cx, &m->pb, &rows);
+    if (!err && effort_runs(q->effort) && (!rows || m->bytes == 0))
+        err = diag(cx, S_BENCH_NOTHING, NOWHERE, "extents of at least 1, or effort estimate",
+                   "a call moves no byte, so there is no time to choose by");
     if (!err && q->audit) err = search_staged(cx, m); /* first: a cache would hand it what the other one compiled */
     if (!err) err = search_run(cx, s);
     if (!err && q->audit) err = prune_audit(cx, m);

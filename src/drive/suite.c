@@ -77,6 +77,8 @@ static Err read_case(Line *l, const char *file, Case *c) {
         return diag(l->cx, S_SUITE_LINE, place(l), "FILE KERNEL SHAPE TYPES [NAME=VALUE...]", "the line is too short");
     Err err = OK;
     for (const char *w = word(l); w && !err; w = word(l)) err = read_option(l, w, c);
+    if (!err && !*c->regimes)
+        err = diag(l->cx, S_SUITE_LINE, place(l), "resident cold", "no regime stands behind regimes=");
     for (const char *at = c->regimes; *at && !err; at += strcspn(at, ","), at += *at == ',') {
         const size_t n = strcspn(at, ",");
         if ((n != 8 || strncmp(at, "resident", n) != 0) && (n != 4 || strncmp(at, "cold", n) != 0))

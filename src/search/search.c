@@ -231,9 +231,12 @@ Err search_run(Cx *cx, Search *s) {
     Trial **timed = NEWN(cx->a, Trial *, n + 1);
     const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, t0, timed);
     if (!ntimed && s->stopped) return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", s->seconds);
+    const Trial *first = picks.queue[0];
+    if (!ntimed && slug_err(first->slug) == ERR_UNAVAILABLE)
+        return diag(cx, first->slug, NOWHERE, NULL, "%s", first->why);
     if (!ntimed)
         return diag(cx, S_SEARCH_FAILED, NOWHERE, NULL, "all %lld candidates failed; the first with %s: %s",
-                    (long long)picks.at, slug_text(picks.queue[0]->slug), picks.queue[0]->why);
+                    (long long)picks.at, slug_text(first->slug), first->why);
     qsort(timed, (size_t)ntimed, sizeof *timed, by_time);
     Trial *winner = !s->stopped && ntimed > 1 ? search_finals(cx, s, timed, ntimed, incumbent) : timed[0];
     s->best = winner - s->trial;

@@ -249,6 +249,7 @@ check 'the link is still one' test -L kept/link.npy
 
 # ---- compiler and cache ----
 check 'absent compiler, by its name' exits 5 'rt.no_compiler' env ROWFOLD_CC=/none/cc ROWFOLD_CACHE="$scratch/c1" "$rowfold" run "$soft" --shape rows=1,n=12
+check 'absent compiler, of a search' exits 5 'rt.no_compiler' env ROWFOLD_CC=/none/cc ROWFOLD_CACHE="$scratch/c1" "$rowfold" tune "$soft" --shape rows=1,n=12 --no-store
 check 'absent compiler, by PATH' exits 5 'rt.no_compiler' env PATH=/none ROWFOLD_CACHE="$scratch/c1" "$rowfold" run "$soft" --shape rows=1,n=12
 check 'absent compiler as JSON' holds 'd["error"]["slug"] == "rt.no_compiler" and rc == 5' env PATH=/none:"${PATH##*:}" ROWFOLD_CC=/none/cc ROWFOLD_CACHE="$scratch/c1" "$rowfold" run "$soft" --shape rows=1,n=12 --json
 check 'a preset needs no compiler' exits 0 'plans judged' env ROWFOLD_CC=/none/cc "$rowfold" plan "$soft" --shape n=12 --device preset:avx2
@@ -330,6 +331,8 @@ check 'tune names its receipt' exits 0 'receipt +r.json' rf "${tune[@]}" --recei
 check 'which is JSON' python3 -m json.tool r.json
 check 'tune of one exact plan' exits 0 '1 tried' rf tune "$soft" --shape rows=16,n=256 --effort exhaustive --plan "$(rf plan "$soft" --shape n=256 2>/dev/null | sed -n 's/^plan  *//p')"
 check 'tune without rows' exits 2 'bench.rows|shape' rf tune "$soft" --shape n=256
+check 'tune of no rows' exits 2 'bench.nothing' rf tune "$soft" --shape rows=0,n=4
+check 'tune of rows without elements' exits 2 'bench.nothing' rf tune "$soft" --shape rows=4,n=0
 check 'tune on a preset' exits 5 'device.not_here' rf tune "$soft" --shape rows=1,n=16 --device preset:h200
 check 'exhaustive past its budget' exits 4 'plan.space_too_large' rf tune "$soft" --shape rows=1,n=256 --effort exhaustive --budget-candidates 2
 check 'receipt that cannot be written' exits 6 'file.write' rf "${tune[@]}" --receipt none/r.json

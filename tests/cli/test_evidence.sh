@@ -25,6 +25,7 @@ check 'a suite and a case' exits 2 'one word too many' rf bench smoke --case "$s
 check 'a short line' exits 2 'suite.line' rf bench --case 'x.row softmax'
 check 'an extent is missing' exits 2 'suite.line' rf bench --case "$root/kernels/softmax.row softmax n=4 f32"
 check 'a word that says nothing' exits 2 'suite.line.*|says nothing' rf bench --case "$soft fast=yes"
+check 'no regime' exits 2 'no regime stands behind' rf bench --case "$soft regimes="
 check 'no such regime' exits 2 "no regime 'warm'" rf bench --case "$soft regimes=warm"
 check 'a case twice' exits 2 'is there twice' rf bench --case "$soft" --case "$soft"
 check 'a file that is not there' exits 6 'suite.source' rf bench --case 'missing.row softmax rows=1,n=4 f32'
@@ -109,6 +110,7 @@ check 'suites that differ in their pins are compared' exits 0 'softmax/17x257/f3
 check 'its record' sound replay pins.json
 check 'a case twice with other pins has them in its name' exits 0 'softmax/17x257/f32/W=64' rf catalog freeze --effort estimate --threads 1 --case "$soft pin=W=32" --case "$soft pin=W=64" -o both.json
 check 'rounds are even' exits 2 'an even number' rf replay a.json b.json "${quick[@]}" --rounds 3 -o odd.json
+check 'and not too many' exits 2 'up to 10000' rf replay a.json b.json "${quick[@]}" --rounds 20000 -o odd.json
 check 'a figure that is not taken' exits 2 'primary' rf replay a.json b.json --figures device.batch.cold --primary device.single.cold -o odd.json
 check 'other cases' exits 4 'replay.cases_differ' rf replay a.json <(rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft" --json) "${two[@]}" -o odd.json
 check 'a forged source' exits 4 'replay.source_changed' rf replay forged.json b.json "${two[@]}" -o forged-replay.json
