@@ -100,6 +100,7 @@ Rc command_bench(Cli *c) {
     char *json = NULL;
     if (c->o.words.n > 1) return fail(c, F_WORDS, "one suite", "\"%s\" is one word too many", c->o.words.item[1]);
     Rc rc = suite_find(c, c->o.words.n ? c->o.words.item[0] : NULL, &suite);
+    if (!rc) rc = file_check(c, c->o.output);
     if (!rc) rc = evidence_options(c, &o);
     if (rc) return rc;
     progress_start(c);
@@ -110,7 +111,7 @@ Rc command_bench(Cli *c) {
     if (c->o.output) rc = record_write(c, c->o.output, json);
     if (c->o.json && !rc) {
         rc = record_write(c, NULL, json);
-    } else if (!rc) {
+    } else if (!c->o.json) { /* also where the record could not be written: it was measured */
         printf(
             "device  %s\nspan    of the kernel alone (batch, single) and of the caller (e2e); resident, then cold\n\n",
             rowfold_device_identity(c->device));
@@ -118,7 +119,7 @@ Rc command_bench(Cli *c) {
         putchar('\n');
         print_setup(c, cases);
         print_missing(c, cases);
-        if (c->o.output) printf("record  %s\n", c->o.output);
+        if (c->o.output && !rc) printf("record  %s\n", c->o.output);
     }
     rowfold_free(c->ctx, json);
     return rc ? rc : any_failed(cases) ? RC_WRONG : RC_OK;

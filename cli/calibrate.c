@@ -39,7 +39,8 @@ static void show(Cli *c, const Json *j) {
 
 Rc command_calibrate(Cli *c) {
     if (c->o.words.n) return fail(c, F_WORDS, "rowfold calibrate [OPTION...]", "calibrate takes no words");
-    Rc rc = cli_open(c);
+    Rc rc = file_check(c, c->o.output);
+    if (!rc) rc = cli_open(c);
     if (rc) return rc;
     rowfold_status s = rowfold_device_find(c->ctx, c->o.device ? c->o.device : "best", &c->device);
     if (s) return fail_library(c, s);

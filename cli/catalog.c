@@ -32,6 +32,7 @@ static Rc freeze(Cli *c, const char *word) {
     Rc rc = suite_find(c, word, &suite);
     if (!rc && !c->o.output && !c->o.json)
         rc = fail(c, F_OPTION, "-o FILE, or --json", "there is no place for the catalog");
+    if (!rc) rc = file_check(c, c->o.output);
     if (!rc) rc = evidence_options(c, &o);
     if (rc) return rc;
     progress_start(c);

@@ -175,6 +175,7 @@ enum { SOURCE_MAX = 1 << 20 };
 Rc file_read_source(Cli *c, const char *path, char **text, size_t *n); /* "-": standard input */
 /* Whole or not at all: written beside and renamed. Devices and pipes are written as they are. */
 Rc file_write(Cli *c, const char *path, const void *head, size_t nhead, const void *body, size_t nbody);
+Rc file_check(Cli *c, const char *path); /* before long work: could it be written? NULL: nothing to write */
 int file_write_quiet(const char *path, const void *head, size_t nhead, const void *body,
                      size_t nbody);        /* errno, or 0 */
 int folder_make(Cli *c, const char *path); /* with its parents; errno, or 0 */

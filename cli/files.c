@@ -105,6 +105,17 @@ Rc file_write(Cli *c, const char *path, const void *head, size_t nhead, const vo
     return error ? fail(c, F_WRITE, NULL, "%s: %s", path, strerror(error)) : RC_OK;
 }
 
+Rc file_check(Cli *c, const char *path) {
+    struct stat st;
+    const bool there = path && stat(path, &st) == 0;
+    if (!path) return RC_OK;
+    if (there && S_ISDIR(st.st_mode)) return fail(c, F_WRITE, NULL, "%s: %s", path, strerror(EISDIR));
+    char *folder = cli_text(c, "%s", path), *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = 0;
+    const char *at = there && !S_ISREG(st.st_mode) ? path : slash ? folder : ".";
+    return access(at, W_OK) == 0 ? RC_OK : fail(c, F_WRITE, NULL, "%s: %s", path, strerror(errno));
+}
+
 int folder_make(Cli *c, const char *path) {
     char *part = cli_text(c, "%s", path);
     for (char *p = part + 1; *part; p++) {

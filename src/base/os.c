@@ -42,19 +42,20 @@ static bool ours(const struct stat *st) {
 int os_dir_private(const char *path) {
     char at[PATH_MAX];
     size_t n = strlen(path);
+    int why = 0; /* what the first folder that is not there was not made for */
     if (n == 0) return ENOENT;
     if (n >= sizeof at) return ENAMETOOLONG;
     for (size_t i = 1; i <= n; i++) { /* a failing mkdir is no news yet: the folder may be there */
         if (path[i] != '/' && path[i] != 0) continue;
         memcpy(at, path, i);
         at[i] = 0;
-        mkdir(at, 0700);
+        if (mkdir(at, 0700) && errno != EEXIST && !why) why = errno;
     }
     while (n > 1 && path[n - 1] == '/') n--; /* "link/" would follow the link */
     memcpy(at, path, n);
     at[n] = 0;
     int fd = open(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return errno == ELOOP ? EPERM : errno;
+    if (fd < 0) return errno == ELOOP ? EPERM : errno == ENOENT && why ? why : errno;
     struct stat st;
     int err = fstat(fd, &st) ? errno : ours(&st) ? 0 : EPERM;
     close(fd);

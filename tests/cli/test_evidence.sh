@@ -35,6 +35,8 @@ check 'no such peer' exits 6 'no adapter of a peer' rf bench --case "$soft" --pe
 
 # ---- bench ----
 check 'bench' exits 0 'of light' rf bench --case "$soft" --case "$norm" --effort estimate "${quick[@]}" -o bench.json
+check 'a record that could not be written is told of before it is measured' exits 6 'file.write' timeout 2 "$rowfold" bench --case "$soft" -o missing/bench.json
+check 'nor a catalog' exits 6 'Is a directory' timeout 2 "$rowfold" catalog freeze --case "$soft" -o .
 check 'its record is what docs/records.md says' sound bench bench.json
 check 'bench of one regime and two figures' rf bench --case "$soft regimes=cold" --effort estimate "${quick[@]}" -o cold.json --figures device.batch.cold,end_to_end.single.cold,device.batch.resident
 check 'its record' sound bench cold.json
