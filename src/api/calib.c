@@ -22,8 +22,8 @@ rowfold_status rowfold_calibrate(rowfold_context *ctx, rowfold_device *d,
         rowfold_status s = rowfold_device_find(ctx, "best", &d);
         if (s != ROWFOLD_OK) return s;
     }
-    if (d->ctx != ctx || !d->dev)
-        return call_wrong(ctx, S_DRIVE_PRESET, "a machine that is not here cannot be calibrated");
+    if (d->ctx != ctx) return call_wrong(ctx, S_ARG, "the device is of another context");
+    if (!d->dev) return call_wrong(ctx, S_DRIVE_PRESET, "a machine that is not here cannot be calibrated");
     Arena *a = arena_new(&ctx->al, NULL);
     if (!a) return call_memory(ctx);
     Call c;

@@ -112,6 +112,7 @@ static rowfold_status run(rowfold_context *ctx, const rowfold_evidence_options *
         rowfold_status s = rowfold_device_find(ctx, "best", &j->o.device);
         if (s != ROWFOLD_OK) return s;
     }
+    if (j->o.device->ctx != ctx) return call_wrong(ctx, S_ARG, "the device is of another context");
     Arena *a = arena_new(&ctx->al, NULL);
     if (!a) return call_memory(ctx);
     call_begin(&j->call, ctx, a);

@@ -147,6 +147,7 @@ rowfold_status rowfold_compile(rowfold_context *ctx, const rowfold_program *p, c
         rowfold_status s = rowfold_device_find(ctx, "best", &dev);
         if (s != ROWFOLD_OK) return s;
     }
+    if (dev->ctx != ctx) return call_wrong(ctx, S_ARG, "the device is of another context");
     Arena *a = arena_new(&ctx->al, NULL);
     rowfold_kernel *k = ctx->al.get(ctx->al.user, sizeof *k);
     if (!a || !k) {

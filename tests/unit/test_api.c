@@ -237,6 +237,8 @@ static void test_compile_options(void **state) {
     expect(c, compile_with(c, p, o), ROWFOLD_REFUSED, "plan.space_too_large");
     o = options("n=20"), o.effort = ROWFOLD_MEASURE;
     expect(c, compile_with(c, p, o), ROWFOLD_ARGUMENT, "bench.rows_unknown");
+    o.shape = "rows=0,n=20";
+    expect(c, compile_with(c, p, o), ROWFOLD_ARGUMENT, "bench.nothing");
     o.shape = "rows=2199023255552,n=20";
     expect(c, compile_with(c, p, o), ROWFOLD_ARGUMENT, "bench.too_large");
     o = options("rows=4,n=20"), o.effort = ROWFOLD_MEASURE;

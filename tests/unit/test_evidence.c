@@ -2,6 +2,7 @@
  * that runs out at any point. What records hold is tested by tests/cli/test_evidence.sh. */
 #include "apidesk.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,12 +56,18 @@ static void test_options(void **state) {
     REFUSED(bad.samples = 102, ROWFOLD_ARGUMENT);
     REFUSED(bad.sample_s = -1, ROWFOLD_ARGUMENT);
     REFUSED(bad.rounds = 3, ROWFOLD_ARGUMENT);
+    REFUSED(bad.rounds = INT_MAX - 1, ROWFOLD_ARGUMENT);
     REFUSED(bad.figures = "device", ROWFOLD_ARGUMENT);
     REFUSED((bad.figures = "device.batch.cold", bad.primary = "device.single.cold"), ROWFOLD_ARGUMENT);
     REFUSED(bad.struct_size = 3, ROWFOLD_ARGUMENT);
     REFUSED(bad.effort = (rowfold_effort)9, ROWFOLD_ARGUMENT);
     REFUSED(bad.policy = "none", ROWFOLD_ARGUMENT);
     REFUSED(assert_int_equal(rowfold_device_find(c, "preset:h200", &bad.device), ROWFOLD_OK), ROWFOLD_UNAVAILABLE);
+    rowfold_context *other = context();
+    REFUSED(assert_int_equal(rowfold_device_find(other, "host", &bad.device), ROWFOLD_OK), ROWFOLD_ARGUMENT);
+    assert_non_null(strstr(rowfold_last_error(c)->message, "another context"));
+    assert_int_equal(rowfold_calibrate(c, bad.device, NULL, NULL, &json), ROWFOLD_ARGUMENT);
+    rowfold_context_free(other);
 #undef REFUSED
     assert_int_equal(rowfold_catalog_freeze(c, NULL, suite, box, &o, &json), ROWFOLD_ARGUMENT);
     assert_int_equal(rowfold_catalog_freeze(c, "t", suite, box, &o, NULL), ROWFOLD_ARGUMENT);
