@@ -128,6 +128,11 @@ def _(d, _):
     figure_remake(f)
 
 
+@tampering("coverage", "how many samples there should be is not said")
+def _(d, _):
+    d["options"]["samples"] = -1
+
+
 @tampering("coverage", "a figure is left out of a measurement")
 def _(d, _):
     d["measurements"][1]["figures"].pop(0)

@@ -72,7 +72,7 @@ static void figure_check(Audit *a, const json_t *f, const json_t *options, const
           "min_ns or max_ns are not those of the samples");
     const int64_t want = int_at_key(options, "samples", -1), calls = int_at_key(f, "calls", 0),
                   sets = int_at_key(f, "sets", 0);
-    check(a, want < 0 || (int64_t)n == want, "coverage", here, "%zu samples of %lld", n, (long long)want);
+    check(a, (int64_t)n == want, "coverage", here, "%zu samples of %lld", n, (long long)want);
     check(a, is.batch ? calls >= 1 : calls == 1, "regime", here, "%lld calls in a sample", (long long)calls);
     check(a, is.cold ? sets == int_at_key(rotation, "sets", sets) && sets >= 1 : sets == 1, "regime", here,
           "it rotates over %lld sets", (long long)sets);
