@@ -171,7 +171,24 @@ static void roofline_is_seconds(void **state) {
     d.row.private_read = 1e6;
     near = score(cx, "roofline", &d, &host, &fits, "");
     far = score(cx, "roofline", &d, &c, &fits, "");
-    assert_true(term(&near, "private") > 0 && term(&far, "private") == 0);
+    assert_true(term(&near, "near") > 0 && term(&far, "near") == 0);
+    /* a row that fits a core's own caches is read again at their rate: 16 KB moved once for each sweep either way, so
+     * that a kept copy costs its writing more; beyond them the last cache's rate counts, and keeping saves nothing
+     * there either, since a host's copy is as large as the row */
+    Demand again = demand(2, 1, false), kept = demand(2, 1, true);
+    kept.row.private_read = kept.lane.private_read * 512, kept.row.private_write = kept.lane.private_write * 512;
+    kept.stripe_slots = 8;
+    Launch rows = {64, 512, 16, 1, 1};
+    host.l1_bytes = 64 << 10, host.l2_bytes = 1 << 20;
+    Score read = score(cx, "roofline", &again, &host, &rows, ""), keep = score(cx, "roofline", &kept, &host, &rows, "");
+    assert_true(term(&read, "near") > 0 && term(&keep, "near") == term(&read, "near") * 3);
+    assert_true(read.total < keep.total);
+    host.l1_bytes = 4096; /* the row is in the second cache */
+    Score second = score(cx, "roofline", &again, &host, &rows, "");
+    assert_true(term(&second, "near") == 2 * term(&read, "near"));
+    host.l2_bytes = 4096;
+    Score out = score(cx, "roofline", &again, &host, &rows, "");
+    assert_true(term(&out, "near") == 0 && term(&out, "cache") > term(&read, "cache"));
     arena_free(cx->a);
 }
 
