@@ -143,10 +143,19 @@ void hash_hex(Hash h, char out[33]);
 void sha256_hex(const void *p, size_t n, char out[65]); /* for receipts: a stranger checks with sha256sum */
 typedef struct Rng {
     uint64_t s;
-} Rng; /* splitmix64: same numbers on any machine */
-uint64_t rng_u64(Rng *r);
-int rng_int(Rng *r, int n); /* 0 .. n-1, n >= 1 */
-double rng_unit(Rng *r);    /* [0, 1) */
+} Rng;                                   /* splitmix64: same numbers on any machine */
+static inline uint64_t rng_u64(Rng *r) { /* here, because inputs take a dozen an element */
+    uint64_t z = r->s += 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return z ^ z >> 31;
+}
+static inline int rng_int(Rng *r, int n) { /* 0 .. n-1, n >= 1 */
+    return (int)(rng_u64(r) % (uint64_t)n);
+}
+static inline double rng_unit(Rng *r) { /* [0, 1) */
+    return (double)(rng_u64(r) >> 11) * 0x1p-53;
+}
 
 /* ---- integers ---- */
 static inline int64_t i64_min(int64_t a, int64_t b) {

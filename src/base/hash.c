@@ -65,18 +65,3 @@ void sha256_hex(const void *p, size_t n, char out[65]) {
     for (size_t i = 0; i < len; i += 64) sha_block(h, last + i);
     for (int i = 0; i < 8; i++) snprintf(out + 8 * i, 9, "%08x", h[i]);
 }
-
-uint64_t rng_u64(Rng *r) {
-    uint64_t z = r->s += 0x9e3779b97f4a7c15ull;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-    return z ^ z >> 31;
-}
-
-int rng_int(Rng *r, int n) {
-    return (int)(rng_u64(r) % (uint64_t)n);
-}
-
-double rng_unit(Rng *r) {
-    return (double)(rng_u64(r) >> 11) * 0x1p-53;
-}

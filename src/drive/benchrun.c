@@ -87,6 +87,7 @@ Err evidence_bench(Cx *cx, const EvidenceAsk *asked, const Case *c, int n, Evide
     Err err = provenance_make(cx, q, record_member(e->root, "provenance", json_object()));
     json_t *cases = record_member(e->root, "cases", json_array());
     int done = 0;
+    q->measure.ceilings = true;
     for (; done < n && !err; done++) {
         if (evidence_tell(e, done, n, c[done].id)) break;
         Cx own = {.a = cx->a}; /* a case that fails costs itself only */

@@ -217,6 +217,7 @@ static Err measure_side(Replay *r, const Turn *t, int slot, json_t *list) {
     Err err = case_problem(cx, cse, r->q->caps, pb, &seed);
     if (err) return err;
     r->q->measure.seed = seed;
+    r->q->measure.ceilings = t->round == 0 && slot == 0; /* what memory allows is the same in every round */
     e->cx = &own;
     err = measure_fresh(e, pb, seed, text_of(cse, "plan"), true, &e->spare[5]);
     e->cx = cx;

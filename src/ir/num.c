@@ -48,7 +48,6 @@ typedef struct Format { /* sign, e bits of exponent, m of mantissa; codes withou
     uint32_t nan;
 } Format;
 static const Format fmt_f16 = {5, 10, 0x7BFF, 0x7C00, 0x7E00};
-static const Format fmt_bf16 = {8, 7, 0x7F7F, 0x7F80, 0x7FC0};
 static const Format fmt_e4m3 = {4, 3, 0x7E, 0x7E, 0x7F}; /* the "fn" form of OCP: no inf, one NaN a sign */
 static const Format fmt_e5m2 = {5, 2, 0x7B, 0x7B, 0x7E};
 
@@ -89,8 +88,10 @@ uint16_t num_to_f16(float x) {
 float num_from_bf16(uint16_t h) {
     return f32_from((uint32_t)h << 16);
 }
-uint16_t num_to_bf16(float x) {
-    return (uint16_t)narrow(&fmt_bf16, x);
+uint16_t num_to_bf16(float x) { /* the upper half of an f32: a carry out of the mantissa is right by itself */
+    const uint32_t u = f32_bits(x);
+    if ((u & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(u >> 31 << 15 | 0x7FC0);
+    return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 float num_from_f8(Ty f8, uint8_t h) {
     return widen(f8 == TY_F8E4M3 ? &fmt_e4m3 : &fmt_e5m2, h);

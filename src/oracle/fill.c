@@ -93,22 +93,29 @@ static int64_t int_element(Rng *r, Fill f, Ty t, int64_t bound) {
     }
 }
 
-void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
-    int64_t count = 1, at[MAX_RANK] = {0}, off = 0;
-    const int64_t row_len = t->rank ? t->n[t->rank - 1] : 1;
-    const int bytes = ty_bytes(t->ty);
-    for (int d = 0; d < t->rank; d++) count *= t->n[d];
-    for (int64_t i = 0; i < count; i++) {
-        Rng row = {seed ^ (uint64_t)(i / row_len) * 0xd1342543de82ef95ull}, r = {rng_u64(&row) + (uint64_t)i};
-        const bool odd_row = rng_u64(&row) & 1 && (f != FILL_SPECIAL || t->rank > 1);
-        void *p = (char *)t->data + off * bytes;
+static void fill_row(Tensor *t, char *p, int64_t n, int64_t step, Fill f, Rng row, int64_t first, int64_t index_bound) {
+    const uint64_t base = rng_u64(&row) + (uint64_t)first;
+    const bool odd_row = rng_u64(&row) & 1 && (f != FILL_SPECIAL || t->rank > 1);
+    for (int64_t j = 0; j < n; j++, p += step) {
+        Rng r = {base + (uint64_t)j};
         if (ty_is_float(t->ty))
-            num_store(t->ty, p, (Num){.d = real_element(&r, f, t->ty, i % row_len, odd_row)}, TY_F64);
+            num_store(t->ty, p, (Num){.d = real_element(&r, f, t->ty, j, odd_row)}, TY_F64);
         else if (t->ty == TY_BOOL)
             num_store(TY_BOOL, p, (Num){.i = (int64_t)(rng_u64(&r) >> 63)}, TY_I64);
         else
             num_store(t->ty, p, (Num){.i = int_element(&r, f, t->ty, index_bound)}, TY_I64);
-        for (int d = t->rank - 1; d >= 0; d--) {
+    }
+}
+
+void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
+    const int last = t->rank - 1, bytes = ty_bytes(t->ty);
+    const int64_t row_len = t->rank ? t->n[last] : 1, step = t->rank ? t->stride[last] * bytes : 0;
+    int64_t rows = 1, at[MAX_RANK] = {0}, off = 0;
+    for (int d = 0; d < last; d++) rows *= t->n[d];
+    for (int64_t i = 0; i < rows; i++) {
+        const Rng row = {seed ^ (uint64_t)i * 0xd1342543de82ef95ull};
+        fill_row(t, (char *)t->data + off * bytes, row_len, step, f, row, i * row_len, index_bound);
+        for (int d = last - 1; d >= 0; d--) {
             off += t->stride[d];
             if (++at[d] < t->n[d]) break;
             off -= t->stride[d] * t->n[d];

@@ -73,7 +73,7 @@ static double light_ns(const double ns[CEILING_KINDS], double read, double write
 }
 
 static Err put_ceilings(Cx *cx, const Bed *b, const MeasureAsk *q, const Figures *fs, json_t *o) {
-    json_t *list = member(o, "ceilings", json_array()), *light = member(o, "speed_of_light_ns", json_object());
+    json_t *list = json_object_get(o, "ceilings"), *light = json_object_get(o, "speed_of_light_ns");
     double read, write;
     least_traffic(b->pb, &read, &write);
     Err err = OK;
@@ -257,7 +257,9 @@ Err measure_plan(Cx *cx, Bed *b, const Plan *plan, const MeasureAsk *q, Measurin
                         json_pack("{s:i,s:I,s:I}", "sets", fs->sets, "bytes_of_set", (json_int_t)fs->set_bytes, "bytes",
                                   (json_int_t)fs->set_bytes * fs->sets));
     put_figures(member(o, "figures", json_array()), b, &q->figures, fs);
-    return put_ceilings(cx, b, q, fs, o);
+    member(o, "ceilings", json_array());
+    member(o, "speed_of_light_ns", json_object());
+    return q->ceilings ? put_ceilings(cx, b, q, fs, o) : OK;
 }
 
 void measuring_free(Measuring *m) {
@@ -272,11 +274,11 @@ void measuring_free(Measuring *m) {
 
 struct json_t *measure_ask_json(const MeasureAsk *q) {
     const FigureAsk *f = &q->figures;
-    return json_pack("{s:I,s:i,s:i,s:I,s:I,s:I,s:I,s:s*,s:I,s:i}", "figures", (json_int_t)f->figures, "threads",
+    return json_pack("{s:I,s:i,s:i,s:I,s:I,s:I,s:I,s:s*,s:I,s:i,s:b}", "figures", (json_int_t)f->figures, "threads",
                      f->threads, "samples", f->samples, "sample_ns", (json_int_t)f->sample_ns, "warmup_ns",
                      (json_int_t)f->warmup_ns, "rotate_bytes", (json_int_t)f->rotate_bytes, "seed", (json_int_t)q->seed,
                      "archive", q->archive, "whole_bytes", (json_int_t)q->whole_bytes, "archive_samples",
-                     q->archive_samples);
+                     q->archive_samples, "ceilings", q->ceilings);
 }
 
 bool measure_ask_read(Arena *a, const struct json_t *j, MeasureAsk *q) {
@@ -291,7 +293,8 @@ bool measure_ask_read(Arena *a, const struct json_t *j, MeasureAsk *q) {
                       .seed = (uint64_t)WHOLE("seed"),
                       .archive = archive ? arena_printf(a, "%s", archive) : NULL,
                       .whole_bytes = WHOLE("whole_bytes"),
-                      .archive_samples = (int)WHOLE("archive_samples")};
+                      .archive_samples = (int)WHOLE("archive_samples"),
+                      .ceilings = json_is_true(json_object_get(j, "ceilings"))};
 #undef WHOLE
     return json_is_object(j);
 }

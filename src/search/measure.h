@@ -13,6 +13,7 @@ typedef struct MeasureAsk {
     const char *archive;     /* folder of outputs; NULL: none are kept */
     int64_t whole_bytes;     /* outputs up to this are kept whole */
     int archive_samples;     /* of every output */
+    bool ceilings;           /* of memory, beside the figures */
     bool worker;             /* the process does nothing else */
     int64_t started_unix_ns; /* of the process */
 } MeasureAsk;

@@ -126,7 +126,7 @@ def measurement(m, options, regimes):
     if "cold" in regimes:
         assert m["rotation"]["bytes"] >= options["rotate_bytes"]
     kinds = {(c["kind"], c["regime"]) for c in m["ceilings"]}
-    assert kinds == {(k, r) for k in ("copy", "read", "write") for r in regimes}
+    assert kinds == ({(k, r) for k in ("copy", "read", "write") for r in regimes} if m.get("round", 0) == m.get("slot", 0) == 0 else set())
     assert all(s["bound"] == "inf" or abs(s["value"] - s["want"]) <= s["bound"] * 1.01 + abs(s["want"]) * 2**-8 for o in m["outputs"] for s in o["samples"]
                if o["type"] in ("f32", "bf16"))
 
