@@ -43,7 +43,7 @@ static void cuda_head(Emit *e) {
     for (int i = 0; i < k->nins && p->cluster > 1; i++)
         e->cluster_waits |= k->ins[i].k == K_JOIN || k->ins[i].k == K_JOIN2;
     if (e->cluster_waits) line(e, "cluster_arrive();");
-    if (p->overlap) line(e, "overlap_wait();");
+    if (p->overlap) line(e, p->overlap == OVERLAP_FETCH ? "overlap_start();" : "overlap_start(), overlap_wait();");
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *q = &k->prog->param[i];
         const char *only = q->dir == DIR_IN ? "const " : "", *type = gpu_memory_type(q);
@@ -65,4 +65,5 @@ const Speak speak_cuda = {.head = cuda_head,
                           .prelude = cuda_prelude,
                           .unrolls = gpu_unrolls,
                           .loop = gpu_loop,
-                          .ahead = gpu_ahead};
+                          .ahead = gpu_ahead,
+                          .copies = gpu_copies};

@@ -310,6 +310,28 @@ static void f_shared(Buf *b, bool load, int bytes) {
     buf_str(b, bytes == 2 && load ? "    w0 = h;\n}\n" : "}\n");
 }
 
+/* cpa16x2_keep ...: a copy from global into on-chip memory that copies_wait waits for. L1 keeps no copy of 16 bytes. */
+static bool copy_make(Buf *b, const char *name) {
+    int bytes, each, n = 0;
+    char policy[8];
+    /* NOLINTNEXTLINE(cert-err34-c): as above */
+    if (sscanf(name, "cpa%dx%d_%7[a-z]%n", &bytes, &each, policy, &n) != 3 || name[n]) return false;
+    bool keep = str_eq(policy, "keep");
+    buf_fmt(b, FN "void %s(u32 s, const void *p%s) {\n#ifdef ROWFOLD_LOOSE\n    const char *q = (const char *)p;\n",
+            name, keep ? ", u64 hint" : "");
+    for (int i = 0; i < bytes; i += each)
+        if (each == 8)
+            buf_fmt(b, "    { const u64 t = lde8_plain(q + %d); sts8(s + %d, (u32)t, (u32)(t >> 32)); }\n", i, i);
+        else
+            buf_fmt(b, "    sts%d(s + %d, lde%d_plain(q + %d));\n", each, i, each, i);
+    buf_fmt(b,
+            "#else\n    asm volatile(\"cp.async.%s.shared.global%s [%%0], [%%1], %d%s;\" : : \"r\"(s), \"l\"(p)%s);\n"
+            "#endif\n}\n",
+            bytes == 16 ? "cg" : "ca", keep ? ".L2::cache_hint" : "", bytes, keep ? ", %2" : "",
+            keep ? ", \"l\"(hint)" : "");
+    return true;
+}
+
 /* ---- the table ---- */
 
 static const Family own[] = {
@@ -332,6 +354,7 @@ static bool access_named(Buf *b, const char *word) {
         return true;
     }
     /* NOLINTEND(cert-err34-c) */
+    if (copy_make(b, word)) return true;
     if (!access_read(word, &x)) return false;
     access_make(b, word, &x);
     return true;
@@ -350,8 +373,17 @@ static const char cluster_text[] = FN
 /* The next launch may start as soon as all groups of this one have; what the one before left is there after the wait.
  */
 static const char overlap_text[] =
-    FN "void overlap_wait() { asm volatile(\"griddepcontrol.launch_dependents;\\n\\tgriddepcontrol.wait;\" : : : "
-       "\"memory\"); }\n";
+    FN "void overlap_start() { asm volatile(\"griddepcontrol.launch_dependents;\"); }\n" FN
+       "void overlap_wait() { asm volatile(\"griddepcontrol.wait;\" : : : \"memory\"); }\n";
+/* A run of memory into the L2 cache, but for what is not whole pieces of 16 bytes at its ends. */
+static const char fetch_text[] =
+    "#define left_of(x, most) ((x) < (most) ? (x) : (most))\n" FN
+    "void fetch_run(const void *p, i64 bytes) {\n    const u64 from = ((u64)p + 15) & ~15ull, to = ((u64)p + bytes) & "
+    "~15ull;\n    if (from < to) asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" : : \"l\"(from), "
+    "\"r\"((u32)(to - from)));\n}\n";
+static const char copies_text[] =
+    "#define copies_commit() asm volatile(\"cp.async.commit_group;\" : : : \"memory\")\n#define copies_wait(n) asm "
+    "volatile(\"cp.async.wait_group %0;\" : : \"n\"(n) : \"memory\")\n";
 
 void cuda_prelude(Emit *e, const char *body, Buf *out) {
     buf_str(out, "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64; typedef float "
@@ -380,6 +412,8 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                         "\"=l\"(p)); return p; }\n");
     if (e->k->plan.cluster > 1) buf_str(out, cluster_text);
     if (e->k->plan.overlap) buf_str(out, overlap_text);
+    if (e->k->plan.overlap == OVERLAP_FETCH) buf_str(out, fetch_text);
+    if (e->k->plan.stages) buf_str(out, copies_text);
     Pre p = {.a = e->cx->a,
              .out = out,
              .plan = &e->k->plan,

@@ -94,6 +94,39 @@ static int named_accumulators(const Emit *e, const Node *n) {
     return acc;
 }
 
+int64_t emit_part(int64_t steps, int parts, int i) {
+    return i < parts ? steps * i / parts : steps;
+}
+
+/* The steps from `from` on as a loop of whole rounds; the first step after it. */
+static int64_t looped_steps(Emit *e, const Node *n, int64_t from, int64_t to, int64_t round) {
+    const Plan *p = &e->k->plan;
+    int64_t F = p->flight, acc = round * F;
+    to = from + (to > from ? to - from : 0) / round * round;
+    if (to <= from) return from;
+    if (e->in_turn && F == 1 && round > 1) { /* a loop that compilers for CPUs turn into vectors */
+        Step s = {"(c + k)", -1, -1, -1};
+        line(e, "for (i64 c = %lld; c < %lld; c += %lld) for (i32 k = 0; k < %lld; k++) {", (long long)from,
+             (long long)to, (long long)round, (long long)round);
+        e->depth++;
+        one_step(e, n, &s);
+        e->depth--;
+        line(e, "}");
+        return to;
+    }
+    if (p->U > round) line(e, "UNROLL(%lld)", (long long)(p->U / round));
+    line(e, "for (i64 c = %lld; c < %lld; c += %lld) {", (long long)(from * F), (long long)(to * F),
+         (long long)(round * F));
+    e->depth++;
+    for (int64_t u = 0; u < round; u++) {
+        Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", -1, (from + u) * F % acc, -1};
+        one_step(e, n, &s);
+    }
+    e->depth--;
+    line(e, "}");
+    return to;
+}
+
 static void emit_sweep(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[n->domain];
@@ -105,29 +138,18 @@ static void emit_sweep(Emit *e, const Node *n) {
     e->domain = n->domain;
     e->node_end = n->i1;
     if (n->note) line(e, "/* %s */", n->note);
-    if (looped && e->in_turn && F == 1 && round > 1) { /* a loop that compilers for CPUs turn into vectors */
-        Step s = {"(c + k)", -1, -1, -1};
-        line(e, "for (i64 c = 0; c < %lld; c += %lld) for (i32 k = 0; k < %lld; k++) {", (long long)looped,
-             (long long)round, (long long)round);
-        e->depth++;
-        one_step(e, n, &s);
-        e->depth--;
-        line(e, "}");
-    } else if (looped) {
-        if (p->U > round) line(e, "UNROLL(%lld)", (long long)(p->U / round));
-        line(e, "for (i64 c = 0; c < %lld; c += %lld) {", (long long)(looped * F), (long long)(round * F));
-        e->depth++;
-        for (int64_t u = 0; u < round; u++) {
-            Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", -1, u * F % acc, -1};
+    int parts = e->speak->copies ? e->speak->copies(e, n) : 0;
+    int64_t steps = ceil_div(d->n_mapped, step), at = 0;
+    for (int part = 0; part < (parts ? parts : 1); part++) {
+        int64_t end = parts ? emit_part(steps, parts, part + 1) : steps;
+        if (parts) line(e, "copies_wait(%d);", parts - 1 - part);
+        at = looped_steps(e, n, at, i64_min(end, looped), round);
+        for (; at < end; at++) {
+            int64_t left = d->n_mapped - at * step;
+            Step s = {arena_printf(e->cx->a, "%lldl", (long long)(at * F)), at * F, at * F % acc,
+                      left < step ? left : -1};
             one_step(e, n, &s);
         }
-        e->depth--;
-        line(e, "}");
-    }
-    for (int64_t i = looped; i * step < d->n_mapped; i++) {
-        int64_t left = d->n_mapped - i * step;
-        Step s = {arena_printf(e->cx->a, "%lldl", (long long)(i * F)), i * F, i * F % acc, left < step ? left : -1};
-        one_step(e, n, &s);
     }
     e->domain = -1;
     e->sweep++;
@@ -136,11 +158,11 @@ static void emit_sweep(Emit *e, const Node *n) {
 static void emit_nodes(Emit *e, int at) {
     for (; at >= 0; at = e->k->node[at].next) {
         const Node *n = &e->k->node[at];
+        if (e->speak->ahead && !e->serial) e->speak->ahead(e, n);
         if (n->kind == NODE_SWEEP) {
             emit_sweep(e, n);
         } else if (n->kind == NODE_BLOCK) {
             e->node_end = n->i1;
-            if (e->speak->ahead) e->speak->ahead(e, n);
             for (int i = n->i0; i < n->i1; i++) e->speak->block(e, i);
         } else {
             const char *outer = e->serial;

@@ -25,7 +25,9 @@ typedef struct Speak {
     void (*prelude)(Emit *e, const char *body, Buf *out); /* types and the functions that the body calls */
     bool (*unrolls)(const Emit *e, const Node *sweep);    /* must all its steps be written out? NULL: never */
     void (*loop)(Emit *e, const Node *loop);              /* what stands before a loop; may be NULL */
-    void (*ahead)(Emit *e, const Node *block);            /* before a block; may be NULL */
+    void (*ahead)(Emit *e, const Node *node);             /* before a node of the row; may be NULL */
+    /* starts the copies that a sweep waits for part by part; how many parts, 0: it has none; may be NULL */
+    int (*copies)(Emit *e, const Node *sweep);
     Err (*check)(const Emit *e); /* is what was emitted within what the device can have? NULL: always */
 } Speak;
 
@@ -48,6 +50,8 @@ struct Emit {
     const GpuWords *words;
     bool *done;                                    /* instructions emitted before their turn */
     bool *early;                                   /* loads whose words were loaded before their sweep */
+    int *copied;                                   /* loads that are copies into on-chip memory: the put; else 0 */
+    bool waited;                                   /* for the launch before this one */
     int slots;                                     /* values in the largest exchange between warps */
     bool in_turn;                                  /* accumulators are arrays, and a round of them a loop over k */
     bool narrow;                                   /* 32 bits number a row's elements */
@@ -59,6 +63,7 @@ struct Emit {
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
 };
+int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
 extern const Speak speak_host, speak_cuda, speak_opencl, speak_metal;
 void host_prelude(Emit *e, const char *body, Buf *out);
 void cuda_prelude(Emit *e, const char *body, Buf *out);

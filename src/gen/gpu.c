@@ -137,50 +137,6 @@ bool gpu_unrolls(const Emit *e, const Node *n) {
     return false;
 }
 
-static bool has_join(const Emit *e, const Node *n) {
-    for (int i = n->i0; i < n->i1 && n->kind == NODE_BLOCK; i++)
-        if (gpu_at(e, i)->k == K_JOIN || gpu_at(e, i)->k == K_JOIN2) return true;
-    return false;
-}
-
-/* Loads of a sweep that is written out, of what all rows share: nothing keeps them from going first. */
-static void load_early(Emit *e, const Node *n) {
-    const Plan *p = &e->k->plan;
-    int64_t chunk = (int64_t)plan_lanes(p) * p->V, size = e->k->domain[n->domain].n_mapped;
-    int end = e->node_end;
-    e->domain = n->domain;
-    e->node_end = n->i1;
-    for (int i = n->i0; i < n->i1; i++) {
-        const Ins *in = gpu_at(e, i);
-        bool shared = in->k == K_LOADP && gpu_is_weight(e, in->param) && e->k->prog->param[in->param].dir == DIR_IN;
-        if (!shared || gpu_at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
-        for (int64_t c = 0; c * chunk < size; c++) {
-            int64_t left = size - c * chunk;
-            Step s = {emit_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
-            const char *words = emit_text(e, "q%d_%" PRId64 "_", i, c);
-            gpu_load_words(e, i, &s, 0, words);
-            if (e->words->dialect != DIALECT_CUDA) continue;
-            line(e, "%s = %s%s0;", e->tied ? "tie" : "u32 tie", e->tied ? "tie | " : "", words);
-            e->tied = true;
-        }
-        e->early[i] = true;
-    }
-    e->domain = -1;
-    e->node_end = end;
-}
-
-/* early=on: what sweeps after the first meeting of lanes need of inputs that all rows share is loaded before anything
- * else, so that its latency is spent beside that of the row itself. */
-void gpu_ahead(Emit *e, const Node *block) {
-    bool met = false;
-    if (!e->k->plan.early || block != &e->k->node[e->k->root]) return;
-    for (int i = block->next; i >= 0; i = e->k->node[i].next) {
-        const Node *n = &e->k->node[i];
-        met |= has_join(e, n);
-        if (met && n->kind == NODE_SWEEP && gpu_unrolls(e, n)) load_early(e, n);
-    }
-}
-
 /* Memory of another group may be written once that group has started, which all said when they did. */
 static void cluster_ready(Emit *e) {
     if (!e->cluster_waits) return;
@@ -707,6 +663,7 @@ void gpu_begin(Emit *e, const GpuWords *words) {
     e->wide = words->wide;
     e->done = NEWN(e->cx->a, bool, e->k->nins);
     e->early = NEWN(e->cx->a, bool, e->k->nins);
+    e->copied = NEWN(e->cx->a, int, e->k->nins);
     e->side_by_side = rows_side_by_side(e);
     e->narrow = words->keys;
     for (int i = 0; i < e->k->ndomains; i++) {

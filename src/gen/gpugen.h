@@ -27,7 +27,6 @@ void gpu_block(Emit *e, int i);
 void gpu_step(Emit *e, int i, const Step *s);
 bool gpu_unrolls(const Emit *e, const Node *n);
 void gpu_loop(Emit *e, const Node *n);
-void gpu_ahead(Emit *e, const Node *block);
 const Ins *gpu_at(const Emit *e, int i);
 const char *gpu_type(Ty t);
 Ty gpu_tensor(const Emit *e, int param); /* type in memory */
@@ -42,11 +41,17 @@ const char *gpu_active(Emit *e, const Step *s, int f, int v);
 const char *gpu_both(Emit *e, const char *x, const char *y);
 const char *gpu_alive(const Emit *e); /* the condition under which a row may store, or NULL */
 
+/* ---- gpuahead.c ---- */
+void gpu_ahead(Emit *e, const Node *node);
+int gpu_copies(Emit *e, const Node *sweep);
+
 /* ---- gpumem.c ---- */
 bool gpu_is_weight(const Emit *e, int param); /* all rows read it */
 void gpu_load_words(Emit *e, int i, const Step *s, int f,
                     const char *w); /* words `w`0, `w`1 ... of a pack, declared and loaded */
 void gpu_load_pack(Emit *e, int i, const Step *s, int f);
+bool gpu_copies_pack(Emit *e, int load, int put); /* can its pieces be copied asynchronously? */
+void gpu_copy_pack(Emit *e, int load, int put, const Step *s);
 void gpu_store_pack(Emit *e, int i, const Step *s, int f);
 const char *gpu_load_one(Emit *e, const Ins *in, const char *index);
 void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x);

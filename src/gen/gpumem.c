@@ -18,26 +18,21 @@ static Pack pack_make(Ty ty, int each) {
     return (Pack){ty, bytes, each, each * bytes < 4 ? 1 : each * bytes / 4};
 }
 
-/* Largest piece that no dense layout breaks: strides of the dimensions that are not spread over lanes must be whole
- * pieces, which for known extents is asked here and for run-time strides at the launch. */
+static bool row_axis(const Emit *e, int axis) {
+    return e->k->prog->row_axes >> axis & 1;
+}
+
+/* One piece of a pack, and what it asks of memory. */
 static Pack pack_of(Emit *e, const Ins *in) {
     const Param *p = &e->k->prog->param[in->param];
-    int each = in->a[1] >= 0 ? 1 : e->k->plan.V;
-    while (each > 1 && each * ty_bytes(p->ty) > 16) each /= 2;
     uint32_t mapped = e->k->domain[e->domain].mapped;
-    int64_t inner = 1;
-    for (int d = p->rank - 1; d >= 0; d--) {
-        if (!(mapped >> p->axis[d] & 1))
-            while (each > 1 && inner % each) each /= 2;
-        int64_t n = e->k->shape.n[p->axis[d]];
-        if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner))
-            break; /* rows that are not known yet, or a stride no memory has */
-    }
+    int each = in->a[1] >= 0 ? 1 : plan_piece(e->k->prog, &e->k->shape, e->k->plan.V, in->param, mapped);
     if (each > 1) {
         if (each > e->align_each[in->param])
             e->align_each[in->param] = each, e->align[in->param] = each * ty_bytes(p->ty);
         for (int d = 0; d < p->rank; d++)
-            if (!(mapped >> p->axis[d] & 1)) e->align_dims[in->param] |= (uint8_t)(1u << d);
+            if (!(mapped >> p->axis[d] & 1) && (row_axis(e, p->axis[d]) || e->k->shape.n[p->axis[d]] != 1))
+                e->align_dims[in->param] |= (uint8_t)(1u << d);
     }
     return pack_make(p->ty, each);
 }
@@ -83,7 +78,7 @@ static const char *pack_word(Emit *e, const Pack *k, const char *const *x, int i
 bool gpu_is_weight(const Emit *e, int param) { /* all rows read it */
     const Param *p = &e->k->prog->param[param];
     for (int d = 0; d < p->rank; d++)
-        if (e->k->prog->row_axes >> p->axis[d] & 1) return false;
+        if (row_axis(e, p->axis[d])) return false;
     return true;
 }
 
@@ -163,9 +158,135 @@ static const char *words_of(Emit *e, int i, const Step *s, int f) {
     return e->early[i] ? emit_text(e, "q%d_%" PRId64 "_", i, s->number + f) : emit_text(e, "w%d_%d_", i, f);
 }
 
+/* ---- stripes: registers, so every index is a constant. Types shorter than a word share words. ---- */
+
+bool gpu_shares_words(Ty t) {
+    return ty_bytes(t) < 4 && t != TY_BOOL;
+}
+
+static Pack stripe_pack(const Emit *e, const Stripe *s) {
+    int each = e->k->plan.V;
+    while (each * ty_bytes(s->ty) > 16) each /= 2;
+    return pack_make(s->ty, each);
+}
+
+int gpu_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
+    Pack k = stripe_pack(e, s);
+    return gpu_shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
+}
+
+int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s) {
+    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V);
+}
+
+static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
+    const Stripe *st = &e->k->stripe[in->imm];
+    int words = gpu_stripe_words(e, st);
+    const char *point =
+        in->a[0] < 0 ? ""
+                     : emit_text(e, " + %s * %" PRId64, gpu_val(e, in->a[0], 0, 0), gpu_stripe_chunks(e, st) * words);
+    return emit_text(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
+}
+
+/* A piece of a stripe in on-chip memory: those of all threads of the group lie side by side. */
+static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int piece) {
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
+    const char *point = in->a[0] < 0 ? ""
+                                     : emit_text(e, " + (i32)%s * %" PRId64, gpu_val(e, in->a[0], 0, 0),
+                                                 gpu_stripe_chunks(e, st) * pieces);
+    return emit_text(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
+                     point, threads, bytes);
+}
+
+static void get_shared_words(Emit *e, const Ins *in, const Step *s, int f, const char *w) {
+    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf names = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++) buf_fmt(&names, "%s%s%d", q ? ", " : "", w, j * k.words + q);
+        line(e, "u32 %s;", names.s);
+        line(e, "lds%d(%s, %s);", k.each * k.bytes, names.s, shared_at(e, in, s, f, j));
+    }
+}
+
+static void get_shared(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = gpu_at(e, i);
+    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
+    const char *w = emit_text(e, "w%d_%d_", i, f);
+    get_shared_words(e, in, s, f, w);
+    for (int v = 0; v < e->k->plan.V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
+}
+
+static void put_words(Emit *e, const Ins *in, const Step *s, int f, const char *w) {
+    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf b = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++) buf_fmt(&b, ", %s%d", w, j * k.words + q);
+        line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
+    }
+}
+
+/* Copies take 4, 8 or 16 bytes. */
+bool gpu_copies_pack(Emit *e, int load, int put) {
+    const Ins *in = gpu_at(e, load);
+    Pack k = pack_of(e, in), held = stripe_pack(e, &e->k->stripe[gpu_at(e, put)->imm]);
+    return in->a[1] < 0 && k.ty == held.ty && k.each <= held.each && k.each * k.bytes >= 4;
+}
+
+/* A chunk on its way into the stripe, one copy a piece; a chunk with a piece that the end cuts goes through registers.
+ */
+void gpu_copy_pack(Emit *e, int load, int put, const Step *s) {
+    const Ins *in = gpu_at(e, load), *to = gpu_at(e, put);
+    Pack k = pack_of(e, in), held = stripe_pack(e, &e->k->stripe[to->imm]);
+    const int64_t left = gpu_left(e, s, 0);
+    if (left >= 0 && left % k.each) {
+        const char *w = emit_text(e, "w%d_c_", load);
+        line(e, "{");
+        e->depth++;
+        gpu_load_words(e, load, s, 0, w);
+        put_words(e, to, s, 0, w); /* pieces are whole words, so words lie alike in both */
+        e->depth--;
+        line(e, "}");
+        return;
+    }
+    const char *how = in->policy == LOAD_KEEP ? "keep" : "plain", *hint = in->policy == LOAD_KEEP ? ", hot" : "";
+    for (int v = 0; v < e->k->plan.V; v += k.each) {
+        const char *if_active = gpu_active(e, s, 0, v);
+        const char *at = emit_text(e, "%s + %d", shared_at(e, to, s, 0, v / held.each), v % held.each * k.bytes);
+        line(e, "%scpa%dx%d_%s(%s, %s%s);", if_active ? emit_text(e, "if %s ", if_active) : "", k.each * k.bytes,
+             k.bytes, how, at, spot(e, in, s, 0, v), hint);
+    }
+}
+
+static void put_shared(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = gpu_at(e, i), *from = gpu_at(e, in->a[1]);
+    const Stripe *st = &e->k->stripe[in->imm];
+    Pack k = stripe_pack(e, st);
+    const char *x[16] = {NULL};
+    bool same = from->k == K_LOADP && gpu_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
+    for (int v = 0; v < e->k->plan.V; v++) x[v] = gpu_val(e, in->a[1], f, v);
+    for (int j = 0; j < e->k->plan.V / k.each; j++) {
+        Buf b = buf_new(e->cx->a);
+        for (int q = 0; q < k.words; q++)
+            buf_fmt(&b, ", %s",
+                    same ? emit_text(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
+                         : pack_word(e, &k, x, j * k.words + q));
+        line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
+    }
+}
+
+/* ---- whole packs ---- */
+
 void gpu_load_pack(Emit *e, int i, const Step *s, int f) {
     Pack k = pack_of(e, gpu_at(e, i));
     const char *w = words_of(e, i, s, f);
+    if (e->copied[i]) {
+        Pack held = stripe_pack(e, &e->k->stripe[gpu_at(e, e->copied[i])->imm]);
+        get_shared_words(e, gpu_at(e, e->copied[i]), s, f, w);
+        for (int v = 0; v < e->k->plan.V; v++) gpu_declare(e, i, f, v, unpack(e, &held, w, v));
+        return;
+    }
     if (!e->early[i]) gpu_load_words(e, i, s, f, w);
     /* an assembler would move loads down to their use, past the joins; so the row's first use waits for them too */
     if (!e->early[i] && e->tied) {
@@ -219,78 +340,6 @@ void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, co
          b.s);
 }
 
-/* ---- stripes: registers, so every index is a constant. Types shorter than a word share words. ---- */
-
-bool gpu_shares_words(Ty t) {
-    return ty_bytes(t) < 4 && t != TY_BOOL;
-}
-
-static Pack stripe_pack(const Emit *e, const Stripe *s) {
-    int each = e->k->plan.V;
-    while (each * ty_bytes(s->ty) > 16) each /= 2;
-    return pack_make(s->ty, each);
-}
-
-int gpu_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
-    Pack k = stripe_pack(e, s);
-    return gpu_shares_words(s->ty) ? e->k->plan.V / k.each * k.words : e->k->plan.V;
-}
-
-int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s) {
-    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V);
-}
-
-static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
-    const Stripe *st = &e->k->stripe[in->imm];
-    int words = gpu_stripe_words(e, st);
-    const char *point =
-        in->a[0] < 0 ? ""
-                     : emit_text(e, " + %s * %" PRId64, gpu_val(e, in->a[0], 0, 0), gpu_stripe_chunks(e, st) * words);
-    return emit_text(e, "s%d[(%s + %d) * %d + %d%s]", in->imm, s->chunk, f, words, word, point);
-}
-
-/* A piece of a stripe in on-chip memory: those of all threads of the group lie side by side. */
-static const char *shared_at(Emit *e, const Ins *in, const Step *s, int f, int piece) {
-    const Stripe *st = &e->k->stripe[in->imm];
-    Pack k = stripe_pack(e, st);
-    int pieces = e->k->plan.V / k.each, bytes = k.each * k.bytes, threads = e->k->plan.W * e->k->plan.P;
-    const char *point = in->a[0] < 0 ? ""
-                                     : emit_text(e, " + (i32)%s * %" PRId64, gpu_val(e, in->a[0], 0, 0),
-                                                 gpu_stripe_chunks(e, st) * pieces);
-    return emit_text(e, "sh%d + ((((i32)%s + %d) * %d + %d%s) * %d + tid) * %d", in->imm, s->chunk, f, pieces, piece,
-                     point, threads, bytes);
-}
-
-static void get_shared(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = gpu_at(e, i);
-    Pack k = stripe_pack(e, &e->k->stripe[in->imm]);
-    const char *w = emit_text(e, "w%d_%d_", i, f);
-    for (int j = 0; j < e->k->plan.V / k.each; j++) {
-        Buf names = buf_new(e->cx->a);
-        for (int q = 0; q < k.words; q++) buf_fmt(&names, "%s%s%d", q ? ", " : "", w, j * k.words + q);
-        line(e, "u32 %s;", names.s);
-        line(e, "lds%d(%s, %s);", k.each * k.bytes, names.s, shared_at(e, in, s, f, j));
-    }
-    for (int v = 0; v < e->k->plan.V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
-}
-
-static void put_shared(Emit *e, int i, const Step *s, int f) {
-    const Ins *in = gpu_at(e, i), *from = gpu_at(e, in->a[1]);
-    const Stripe *st = &e->k->stripe[in->imm];
-    Pack k = stripe_pack(e, st);
-    const char *x[16] = {NULL};
-    bool same = from->k == K_LOADP && gpu_tensor(e, from->param) == st->ty && pack_of(e, from).each == k.each;
-    for (int v = 0; v < e->k->plan.V; v++) x[v] = gpu_val(e, in->a[1], f, v);
-    for (int j = 0; j < e->k->plan.V / k.each; j++) {
-        Buf b = buf_new(e->cx->a);
-        for (int q = 0; q < k.words; q++)
-            buf_fmt(&b, ", %s",
-                    same ? emit_text(e, "%s%d", words_of(e, in->a[1], s, f), j * k.words + q)
-                         : pack_word(e, &k, x, j * k.words + q));
-        line(e, "sts%d(%s%s);", k.each * k.bytes, shared_at(e, in, s, f, j), b.s);
-    }
-}
-
 void gpu_get(Emit *e, int i, const Step *s, int f) {
     const Ins *in = gpu_at(e, i);
     const Stripe *st = &e->k->stripe[in->imm];
@@ -315,6 +364,7 @@ void gpu_put(Emit *e, int i, const Step *s, int f) {
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
     const char *x[16] = {NULL};
+    if (st->home == HOLD_SHARED && e->copied[in->a[1]]) return; /* it is there */
     if (st->home == HOLD_SHARED) {
         put_shared(e, i, s, f);
         return;

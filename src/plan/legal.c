@@ -207,7 +207,7 @@ static Err check_values(Cx *cx, const Plan *plan) {
 /* Dimensions that no backend of this kind realises: anything but the default is refused. A backend that learns one
  * moves its row here. */
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
-    static const int nowhere[] = {DIM_split, DIM_stages, DIM_grid};
+    static const int nowhere[] = {DIM_split, DIM_grid};
     Kind kind = pb->caps.kind;
     if (plan->early && kind != KIND_CUDA && kind != KIND_METAL)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=on: not on %s machines", kind_text(kind));
@@ -215,7 +215,10 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups,
                     kind_text(kind));
     if (plan->overlap && kind != KIND_CUDA)
-        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "overlap=on: not on %s machines", kind_text(kind));
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "overlap=%s: not on %s machines",
+                    dim_info(DIM_overlap)->word[plan->overlap], kind_text(kind));
+    if (plan->stages && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "stages=%d: not on %s machines", plan->stages, kind_text(kind));
     if (plan->exp && (kind != KIND_CUDA || pb->caps.poly_math))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "exp=fast: not on %s machines%s", kind_text(kind),
                     pb->caps.poly_math ? " with rowfold's own functions" : "");
@@ -536,6 +539,23 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
                 (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P, plan->cluster);
 }
 
+/* Copies past the registers are for inputs that are held in on-chip memory, and of 4, 8 or 16 bytes. */
+static Err check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    int most = 0;
+    for (int i = 0; i < sc->ncands && plan->stages; i++) {
+        const Cand *c = &sc->cand[i];
+        if (!c->load || plan_hold_of(plan, c) != HOLD_SHARED) continue;
+        int q = prog_param(pb->prog, c->name);
+        if (pb->strided >> q & 1) continue;
+        most = (int)i64_max(most, plan_piece(pb->prog, &pb->shape, plan->V, q, sc->domain[c->domain].mapped) *
+                                      ty_bytes(c->storage));
+    }
+    if (!plan->stages || most >= 4) return OK;
+    return diag(cx, S_PLAN_STAGES, NOWHERE, "hold=shared of an input, in accesses of 4 bytes or more",
+                "stages=%d: the widest access of a dense input held in on-chip memory has %d bytes", plan->stages,
+                most);
+}
+
 /* ---- all rules, in order ---- */
 
 typedef struct Made {
@@ -588,6 +608,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
     if (!e) e = check_shared(cx, pb, plan, *sc);
+    if (!e) e = check_stages(cx, pb, plan, *sc);
     return e;
 }
 

@@ -24,6 +24,7 @@ enum { FIXED_PARTIALS = 1024 }; /* of order=fixed: element e of a row is added t
 enum { COMBINE_INNER, COMBINE_OUTER };
 enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
 enum { STORE_PLAIN, STORE_STREAM };
+enum { OVERLAP_OFF, OVERLAP_ON, OVERLAP_FETCH };
 enum { TAIL_EXACT, TAIL_GUARDED, TAIL_HEAD_SHIFT };
 
 /* Lanes that share a row, over all groups of its cluster: lane = group * W + thread. */
@@ -78,6 +79,11 @@ Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, u
 
 /* slots(N) = floor(N/(W*V))*V + min(N mod (W*V), V): the longest stripe of a lane. And the ownership map with its
  * inverse: element e belongs to chunk, lane, v with e = (chunk*W + lane)*V + v, at slot chunk*V + v. */
+/* Elements of a parameter that a lane's pack of V takes in one access of up to 16 bytes, such that no dense layout
+ * breaks it: strides of the dimensions that are not spread over lanes (`mapped`) must be whole pieces, which for known
+ * extents is asked here and for run-time strides at the launch. Steps along an extent of 1 are never taken. */
+int plan_piece(const Prog *p, const Shape *s, int V, int param, uint32_t mapped);
+
 int64_t map_slots(int64_t n, int W, int V);
 static inline int64_t map_elem(int64_t chunk, int lane, int v, int W, int V) {
     return (chunk * W + lane) * V + v;

@@ -532,7 +532,7 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
             set_dim(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
     }
     if (rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH)
-        set_dim(cx, s, DIM_overlap, (const int[]){1, 0}, 2);
+        set_dim(cx, s, DIM_overlap, (const int[]){OVERLAP_ON, OVERLAP_OFF}, 2);
     bool few = rows >= 0 && rows * 2 < pb->caps.units && bytes >= SHARED_ROW;
     if (ordered || pb->caps.max_cluster < 16 || (!few && bytes < LONG_ROW)) return;
     if (few)

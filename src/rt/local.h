@@ -89,7 +89,7 @@ void cache_store(Cache *c, Hash key, const void *payload, size_t bytes);
 typedef struct PackCheck { /* bits of slots that must be 0, so that packs are one access */
     int n;
     struct {
-        int slot;
+        int slot, extent; /* slot of the extent that the stride is of, -1: it counts whatever it is */
         uint64_t mask;
     } at[MAX_PARAMS * (MAX_RANK + 1)];
 } PackCheck;

@@ -7,11 +7,11 @@ void packs_check(const Unit *u, PackCheck *out) {
     out->n = 0;
     for (int q = 0; q < MAX_PARAMS; q++) {
         if (!u->align[q] || u->abi.ptr[q] < 0) continue;
-        out->at[out->n].slot = u->abi.ptr[q];
+        out->at[out->n].slot = u->abi.ptr[q], out->at[out->n].extent = -1;
         out->at[out->n++].mask = (uint64_t)u->align[q] - 1;
         for (int d = 0; d < MAX_RANK; d++) {
             if (!(u->align_dims[q] >> d & 1)) continue;
-            out->at[out->n].slot = u->abi.stride[q][d];
+            out->at[out->n].slot = u->abi.stride[q][d], out->at[out->n].extent = u->abi.extent[q][d];
             out->at[out->n++].mask = (uint64_t)u->align_each[q] - 1;
         }
     }
@@ -19,7 +19,9 @@ void packs_check(const Unit *u, PackCheck *out) {
 
 bool packs_fit(const PackCheck *c, const Slot *slots) {
     uint64_t off = 0;
-    for (int i = 0; i < c->n; i++) off |= (uint64_t)slots[c->at[i].slot].i & c->at[i].mask;
+    for (int i = 0; i < c->n; i++) /* one row has no stride */
+        if (c->at[i].extent < 0 || slots[c->at[i].extent].i > 1)
+            off |= (uint64_t)slots[c->at[i].slot].i & c->at[i].mask;
     return !off;
 }
 

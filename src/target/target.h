@@ -83,6 +83,7 @@ typedef struct Abi {
     int stride[MAX_PARAMS][MAX_RANK]; /* slot of a stride */
     int scalar[MAX_PARAMS];           /* slot of a scalar, -1 for others */
     int row[MAX_AXES];                /* slot of a row axis's extent, -1 for element axes */
+    int extent[MAX_PARAMS][MAX_RANK]; /* slot of a dimension's extent, -1 where it is not an argument */
 } Abi;
 void abi_of(const Prog *p, Abi *out);
 
@@ -101,7 +102,8 @@ typedef struct Unit {
     bool overlap; /* GPUs: may start before the launch ahead of it in its stream ends, whose results it waits for */
     int64_t shared_bytes;
     /* GPUs: where packs are one access, what a parameter's pointer (bytes) and strides (elements) along the dimensions
-     * align_dims must be multiples of for that; 0: nothing. Other memory takes a slower form. */
+     * align_dims must be multiples of for that, of more than one point; 0: nothing. Other memory takes a slower form.
+     */
     int align[MAX_PARAMS], align_each[MAX_PARAMS];
     uint8_t align_dims[MAX_PARAMS];
     int64_t

@@ -14,8 +14,8 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
     case DIM_exp: return c->kind == KIND_CUDA && !c->poly_math ? v : EXP_EXACT;
     case DIM_cluster: return c->kind == KIND_CUDA && c->max_cluster > 1 && !rng_int(r, 6) ? v : 1;
+    case DIM_stages: return c->kind == KIND_CUDA && !rng_int(r, 4) ? v : 0;
     case DIM_split:
-    case DIM_stages:
     case DIM_min_groups:
     case DIM_grid: return info->def;
     case DIM_W: return rng_int(r, 2) ? 1 << rng_int(r, 8) : v; /* most rows are short: wide plans are mostly tail */

@@ -118,7 +118,9 @@ static bool build(Desk *d, Case *c, int n) {
 static bool is_aligned(const Unit *u, const Slot *s, int q, int shift, int each) {
     if (u->align[q] && shift * each % u->align[q]) return false;
     for (int d = 0; d < MAX_RANK; d++)
-        if (u->align_dims[q] >> d & 1 && s[u->abi.stride[q][d]].i % u->align_each[q]) return false;
+        if (u->align_dims[q] >> d & 1 && (u->abi.extent[q][d] < 0 || s[u->abi.extent[q][d]].i > 1) &&
+            s[u->abi.stride[q][d]].i % u->align_each[q])
+            return false;
     return true;
 }
 

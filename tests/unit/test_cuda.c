@@ -161,6 +161,10 @@ static void test_text(void **state) {
         {"W=64 V=8", "__syncthreads", "live"},
         {"W=256 V=8 early=on hold.x=register", "u32 q", "live"},
         {"W=256 V=8 hold.x=shared", "sts16", "s0["},
+        {"W=256 V=8 hold.x=shared stages=2", "copies_wait(1);", "    sts16(sh"},
+        {"W=256 V=8 hold.x=shared stages=1 load=keep", "cpa16x2_keep(sh0", "copies_wait(1)"},
+        {"W=256 V=8 overlap=on", "overlap_start(), overlap_wait();", "fetch_run"},
+        {"W=256 V=8 overlap=fetch", "if (lane == 0) fetch_run(p0 + v", "overlap_start(), overlap_wait();"},
     };
     for (int i = 0; i < COUNT(rows); i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
@@ -185,7 +189,8 @@ static void test_alignment(void **state) {
                 {"rows=10,n=4098", "W=64 V=8", TY_BF16, 4, 2},
                 {"rows=10,n=769", "W=64 V=4", TY_F32, 0, 0},
                 {"rows=10,n=64", "W=16 V=1", TY_F32, 0, 0},
-                {"rows=10,n=772", "W=64 V=4", TY_F32, 16, 4}};
+                {"rows=10,n=772", "W=64 V=4", TY_F32, 16, 4},
+                {"rows=1,n=769", "W=64 V=4", TY_F32, 16, 4}}; /* one row: its stride is never taken */
     for (int i = 0; i < COUNT(rows); i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
         Problem pb;
@@ -345,10 +350,16 @@ static void test_launch(void **state) {
     _Alignas(16) static char memory[64];
     Slot s[16] = {{.p = memory}, {.p = memory}};
     s[f.u.abi.stride[0][0]].i = s[f.u.abi.stride[1][0]].i = 256;
+    s[f.u.abi.row0].i = 64;
     assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
     assert_true(f.last->blocks == 16 && f.last->threads == 128 && f.last->shared == 32 * 4 * 4 * 2 * 4);
     assert_int_equal(mod_launch(&f.cx, m, s, 65, 0), OK); /* the last group is not full */
     assert_true(f.last->blocks == 17 && f.last->rows == 65 && f.last->first == 0);
+    s[f.u.abi.row0].i = 1; /* a single row has no stride */
+    s[f.u.abi.stride[0][0]].i = 257;
+    assert_int_equal(mod_launch(&f.cx, m, s, 1, 0), OK);
+    s[f.u.abi.row0].i = 64;
+    s[f.u.abi.stride[0][0]].i = 256;
     assert_int_equal(f.last->modules, 1);
     for (int i = 0; i < 2; i++) { /* memory or rows that packs do not fit: a form of its own, built once */
         s[0].p = memory + 4 * (1 - i);
@@ -476,7 +487,7 @@ static void test_legal(void **state) {
         Slug slug;
     } rows[] = {{"W=1024 V=4 hold.x=shared", S_PLAN_SHARED}, /* 256 KiB */
                 {"W=64 V=4 P=2 cluster=2", S_PLAN_CLUSTER},  {"W=16 V=4 cluster=2", S_PLAN_CLUSTER},
-                {"W=1024 V=4 split=2", S_PLAN_MACHINE},      {"W=1024 V=4 stages=1", S_PLAN_MACHINE},
+                {"W=1024 V=4 split=2", S_PLAN_MACHINE},      {"W=1024 V=4 stages=1", S_PLAN_STAGES},
                 {"W=1024 V=4 grid=1", S_PLAN_MACHINE},       {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},
                 {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
     for (int i = 0; i < COUNT(rows); i++) {

@@ -33,7 +33,7 @@ static const Dim dims[] = {
     {"grid", NULL},
     {"prefetch", NULL},
     {"exp", "exact fast"},
-    {"overlap", "off on"},
+    {"overlap", "off on fetch"},
 };
 enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
