@@ -291,12 +291,13 @@ static int least(const Space *s, int d) {
     return v;
 }
 
-/* One row a group and one group a row go with every width of a row: one that was pinned must not fail for want of them,
- * where the values of the default space were made for another. */
+/* One row a group and one group a row go with every width of a row, and one accumulator with every statistic: what was
+ * pinned must not fail for want of them, where the values of the default space were made for another. */
 static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s) {
     int W = least(s, DIM_W), P = least(s, DIM_P);
-    bool stuck[] = {W * P > pb->caps.max_group, least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1)};
-    static const int dims[] = {DIM_P, DIM_cluster};
+    bool stuck[] = {W * P > pb->caps.max_group, least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1),
+                    least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_acc) > 1};
+    static const int dims[] = {DIM_P, DIM_cluster, DIM_acc};
     for (int k = 0; k < COUNT(dims); k++) {
         int d = dims[k];
         if (!stuck[k] || is_named(text, d)) continue;

@@ -1,10 +1,13 @@
 /* Random programs times random legal plans: the interpreter is within the definition's bound, and the CPU has the
  * interpreter's bits. A failing program is shrunk, then told with the one line that makes it again.
  *
- *     diff_random [--pairs N] [--seed S] [--isa avx512|avx2|portable] [--cc PROGRAM]
+ *     diff_random [--pairs N] [--seed S] [--isa avx512|avx2|portable] [--cc PROGRAM] [--seconds T]
  *
- * Runs seeds S .. S+N-1; without --isa each of the machine's in turn. TAP on stdout. */
+ * Runs seeds S .. S+N-1, or as many of them as T seconds allow; without --isa each of the machine's in turn. TAP on
+ * stdout. */
 #include "match.h"
+
+#include "../../src/base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,12 +161,13 @@ static void run_batch(Desk *d, const char *self, uint64_t seed, int n) {
 
 int main(int argc, char **argv) {
     static Desk d;
-    long long pairs = 240;
+    long long pairs = 240, seconds = 0;
     unsigned long long seed = 1;
     const char *cc = NULL, *isa = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (str_eq(argv[i], "--pairs")) pairs = atoll(argv[i + 1]);
         if (str_eq(argv[i], "--seed")) seed = strtoull(argv[i + 1], NULL, 10);
+        if (str_eq(argv[i], "--seconds")) seconds = atoll(argv[i + 1]);
         if (str_eq(argv[i], "--isa")) isa = argv[i + 1];
         if (str_eq(argv[i], "--cc")) cc = argv[i + 1];
     }
@@ -176,7 +180,8 @@ int main(int argc, char **argv) {
         printf("Bail out! %s\n", d.cc.family ? "no such instruction set here" : d.cc.why);
         return 1;
     }
-    for (long long at = 0; at < pairs && d.bad < MAX_BAD; at += BATCH)
+    const int64_t until = seconds ? os_now_ns() + seconds * 1000000000 : INT64_MAX;
+    for (long long at = 0; at < pairs && d.bad < MAX_BAD && os_now_ns() < until; at += BATCH)
         run_batch(&d, argv[0], seed + (unsigned long long)at, (int)i64_min(BATCH, pairs - at));
     printf("# %lld pairs with %s, %lld plans legal at the first draw, %lld keep values\n", (long long)d.pairs,
            d.cc.version, (long long)d.legal_first, (long long)d.held);

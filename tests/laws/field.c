@@ -12,13 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536 };
+enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536, MAX_ADOPTED = 64 };
 
 static struct {
     rowfold_context *cx;
     rowfold_device *dev;
     bool far; /* its memory is not this process's */
-    int nkernels, nmemory, ntexts;
+    int nkernels, nmemory, ntexts, nadopted;
     struct {
         char *key;
         rowfold_kernel *k;
@@ -29,6 +29,10 @@ static struct {
         size_t size, page;   /* of the mapping; of a guard */
     } memory[MAX_MEMORY];
     char *text[MAX_TEXTS];
+    struct {
+        rowfold_kernel *k;
+        int bytes[MAX_PARAMS];
+    } adopted[MAX_ADOPTED]; /* a test's own kernels */
 } lab;
 
 int field_open(void **state) {
@@ -36,6 +40,9 @@ int field_open(void **state) {
     const char *name = getenv("ROWFOLD_TEST_DEVICE");
     if (!name || !*name) name = "host";
     lab.far = !str_eq(name, "host");
+    const char *plans = getenv("ROWFOLD_TEST_PLANS");
+    int64_t n;
+    if (plans && str_i64(plans, &n) && n > 0 && n < field_nplans) field_nplans = (int)n;
     if (rowfold_context_new(NULL, &lab.cx) != ROWFOLD_OK) return -1;
     return rowfold_device_find(lab.cx, name, &lab.dev) == ROWFOLD_OK ? 0 : -1;
 }
@@ -69,7 +76,7 @@ int field_clean(void **state) {
         munmap(lab.memory[i].map, lab.memory[i].size);
     }
     for (int i = 0; i < lab.ntexts; i++) free(lab.text[i]);
-    lab.nmemory = lab.ntexts = 0;
+    lab.nmemory = lab.ntexts = lab.nadopted = 0;
     return bad;
 }
 
@@ -96,7 +103,7 @@ const char *const field_plans[] = {"W=16,V=4,U=2",
                                    "W=16,stat=welford,V=2",
                                    "W=64,V=2,acc=2",
                                    "W=64,hold.x=register,fuse=off"};
-const int field_nplans = COUNT(field_plans);
+int field_nplans = COUNT(field_plans);
 
 /* The kernel library's text and the name behind the colon; other texts as they are. */
 static const char *library(const char *text, const char **name) {
@@ -132,6 +139,17 @@ static const char *here(const char *pin) {
     return *kept ? kept : NULL;
 }
 
+/* Of an element of each parameter. */
+static void bytes_of(const rowfold_program *prog, int *bytes) {
+    for (int i = 0; i < rowfold_param_count(prog); i++) {
+        rowfold_param p;
+        Ty ty;
+        assert_int_equal(rowfold_param_get(prog, i, &p), ROWFOLD_OK);
+        assert_true(ty_find(p.type, strlen(p.type), &ty));
+        bytes[i] = ty_bytes(ty);
+    }
+}
+
 static rowfold_status compile(const char *text, const char *types, const char *shape, const char *pin,
                               const char *strided, int *bytes, rowfold_kernel **out) {
     const char *name;
@@ -143,13 +161,7 @@ static rowfold_status compile(const char *text, const char *types, const char *s
     rowfold_status s = rowfold_source_parse(lab.cx, "field", text, strlen(text), &src);
     if (s == ROWFOLD_OK) s = rowfold_program_new(lab.cx, src, name, types, NULL, &prog);
     o.device = lab.dev, o.shape = shape, o.pin = here(pin), o.strided = strided;
-    for (int i = 0; s == ROWFOLD_OK && bytes && i < rowfold_param_count(prog); i++) {
-        rowfold_param p;
-        Ty ty;
-        assert_int_equal(rowfold_param_get(prog, i, &p), ROWFOLD_OK);
-        assert_true(ty_find(p.type, strlen(p.type), &ty));
-        bytes[i] = ty_bytes(ty);
-    }
+    if (s == ROWFOLD_OK && bytes) bytes_of(prog, bytes);
     if (s == ROWFOLD_OK) s = rowfold_compile(lab.cx, prog, &o, out);
     rowfold_program_free(prog);
     rowfold_source_free(src);
@@ -193,6 +205,16 @@ rowfold_kernel *field_strided(const char *text, const char *types, const char *s
 
 rowfold_kernel *field_try(const char *text, const char *types, const char *shape, const char *pin) {
     return kernel(text, types, shape, pin, NULL, true);
+}
+
+void field_adopt(rowfold_kernel *k, const rowfold_program *prog) {
+    assert_true(lab.nadopted < MAX_ADOPTED);
+    lab.adopted[lab.nadopted].k = k;
+    bytes_of(prog, lab.adopted[lab.nadopted++].bytes);
+}
+
+rowfold_device *field_device(void) {
+    return lab.dev;
 }
 
 void field_no_kernel(const char *text, const char *types, const char *shape, const char *pin, const char *slug) {
@@ -283,13 +305,17 @@ static const Twin *twin_of(Twin *t, int *n, const rowfold_arg *a, int bytes) {
 static void run_far(rowfold_kernel *k, const rowfold_arg *args, int count) {
     rowfold_arg there[MAX_PARAMS] = {0};
     Twin twin[MAX_PARAMS];
-    int n = 0, at = 0;
-    while (at < lab.nkernels && lab.kernel[at].k != k) at++;
-    assert_true(at < lab.nkernels);
+    const int *bytes = NULL;
+    int n = 0;
+    for (int i = 0; i < lab.nkernels; i++)
+        if (lab.kernel[i].k == k) bytes = lab.kernel[i].bytes;
+    for (int i = 0; i < lab.nadopted; i++)
+        if (lab.adopted[i].k == k) bytes = lab.adopted[i].bytes;
+    assert_non_null(bytes);
     for (int i = 0; i < count; i++) {
         there[i] = args[i];
         if (!args[i].data) continue;
-        const Twin *t = twin_of(twin, &n, &args[i], lab.kernel[at].bytes[i]);
+        const Twin *t = twin_of(twin, &n, &args[i], bytes[i]);
         there[i].data = (char *)rowfold_memory_data(t->there) + BAND + ((char *)args[i].data - t->from);
     }
     must(rowfold_launch(k, there, count), "launch");

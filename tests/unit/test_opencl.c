@@ -125,6 +125,12 @@ static void test_space(void **state) {
     emit(&cx, "pocl", 1, "softmax", TY_F32, 4096, "W=1 acc=16", &pb, &u);
     assert_int_equal(space_default(&cx, &pb, &s), OK);
     assert_true(s.n[DIM_W] == 1 && s.value[DIM_W][0] == 1 && s.value[DIM_acc][0] == 16);
+    /* a statistic of one sweep is pinned: none goes with the sixteen accumulators above, but with one */
+    Entry *entry;
+    int64_t n, legal;
+    assert_int_equal(space_pin(&cx, &pb, "stat=online", &s), OK);
+    assert_int_equal(space_list(&cx, &pb, &s, 100000, &entry, &n, &legal), OK);
+    assert_true(legal > 0);
     emit(&cx, "opencl", 1, "softmax", TY_F32, 4096, "W=64", &pb, &u);
     assert_int_equal(space_default(&cx, &pb, &s), OK);
     assert_true(s.n[DIM_W] > 1 && s.value[DIM_W][0] > 32);
