@@ -43,9 +43,10 @@ struct Emit {
     const char *serial; /* name of the loop variable over serial points */
     int node_end;       /* behind the last instruction of the block or sweep being emitted */
     /* the host dialect's own */
-    bool grouped; /* the step's text is one group of registers, looped over by g */
-    int copies;   /* registers the text of a step spells: R, or those of a group */
-    int L, R;     /* elements of a register, registers of a row's lanes */
+    bool grouped;                /* the step's text is one group of registers, looped over by g */
+    int copies;                  /* registers the text of a step spells: R, or those of a group */
+    int L, R;                    /* elements of a register, registers of a row's lanes */
+    bool *is_short, *short_cell; /* i64 values of elements, and cells of such, that are spelt with 32 bits */
     /* of the dialects of GPUs */
     const GpuWords *words;
     bool *done;                                    /* instructions emitted before their turn */
@@ -65,6 +66,8 @@ struct Emit {
 };
 int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
 extern const Speak speak_host, speak_cuda, speak_opencl, speak_metal;
+void host_find_short(Emit *e);
+bool host_index_rises(const Emit *e, int fold); /* of a K_FOLD2: is its index above all that came before? */
 void host_prelude(Emit *e, const char *body, Buf *out);
 void cuda_prelude(Emit *e, const char *body, Buf *out);
 void opencl_prelude(Emit *e, const char *body, Buf *out);

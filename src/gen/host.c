@@ -33,14 +33,30 @@ static const char *scalar(Emit *e, int i) {
     return at(e, i)->k == K_CONST ? literal(e, at(e, i)->ty, at(e, i)->c) : emit_text(e, "v%d", i);
 }
 
+static const char *reg_name(Emit *e, int i, int f, int v, int r) {
+    return at(e, i)->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d_%d", i, f, v, r) : emit_text(e, "v%d_%d", i, r);
+}
+
 /* A value as a register: copy f, v, r of it */
 static const char *reg(Emit *e, int i, int f, int v, int r) {
     const Ins *in = at(e, i);
-    switch (in->rank) {
-    case RANK_ROW: return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), scalar(e, i));
-    case RANK_ELEM: return emit_text(e, "v%d_%d_%d_%d", i, f, v, r);
-    default: return emit_text(e, "v%d_%d", i, r);
-    }
+    if (in->rank == RANK_ROW) return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), scalar(e, i));
+    const char *name = reg_name(e, i, f, v, r);
+    return e->is_short[i] ? emit_text(e, "cast_vi32_i64(%s)", name) : name;
+}
+
+/* An i64 value as a register of 32 bits: one that is spelt so, or one of the row's, cut off at the ends, which no short
+ * value reaches. */
+static const char *reg_short(Emit *e, int i, int f, int v, int r) {
+    const Ins *in = at(e, i);
+    if (in->rank != RANK_ROW) return reg_name(e, i, f, v, r);
+    if (in->k == K_CONST) return emit_text(e, "bc_vi32(%s)", literal(e, TY_I32, num_cast(TY_I32, in->c, TY_I64)));
+    return emit_text(e, "bc_vi32(cast_i64_i32(%s))", scalar(e, i));
+}
+
+/* The type that a register of the value is declared with. */
+static Ty reg_type(const Emit *e, int i) {
+    return e->is_short[i] ? TY_I32 : at(e, i)->ty;
 }
 
 /* Active elements of register r in chunk f of the step, pack element v: always a prefix. */
@@ -82,19 +98,37 @@ static Ty name_type(const Emit *e, const Ins *in) {
     return t == TR_CMP ? at(e, in->a[0])->ty : in->ty;
 }
 
-static const char *value(Emit *e, const Ins *in, bool vector, int f, int v, int r) {
+/* Does a comparison of i64 have a short value on one side, and on the other one too or one of the row's? */
+static bool compares_short(const Emit *e, const Ins *in) {
+    if (op_info(in->op)->typing != TR_CMP || at(e, in->a[0])->ty != TY_I64) return false;
+    bool x = e->is_short[in->a[0]], y = e->is_short[in->a[1]];
+    return (x && y) || (x && at(e, in->a[1])->rank == RANK_ROW) || (y && at(e, in->a[0])->rank == RANK_ROW);
+}
+
+static const char *value(Emit *e, int at_ins, bool vector, int f, int v, int r) {
+    const Ins *in = at(e, at_ins);
     const char *x[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < op_info(in->op)->arity; i++) x[i] = vector ? reg(e, in->a[i], f, v, r) : scalar(e, in->a[i]);
-    if (in->op == OP_CAST)
+    bool whole = vector && (e->is_short[at_ins] || compares_short(e, in));
+    for (int i = 0; i < op_info(in->op)->arity; i++) {
+        bool is_i64 = at(e, in->a[i])->ty == TY_I64;
+        x[i] = !vector           ? scalar(e, in->a[i])
+               : whole && is_i64 ? reg_short(e, in->a[i], f, v, r)
+                                 : reg(e, in->a[i], f, v, r);
+    }
+    if (in->op == OP_CAST) {
+        if (vector && e->is_short[at_ins]) return x[0];
+        if (vector && e->is_short[in->a[0]])
+            return emit_text(e, "cast_vi32_%s(%s)", ty_text(in->to), reg_name(e, in->a[0], f, v, r));
         return emit_text(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(at(e, in->a[0])->ty), ty_text(in->to), x[0]);
-    return apply(e, in->op, vector, name_type(e, in), x[0], x[1], x[2]);
+    }
+    return apply(e, in->op, vector, whole ? TY_I32 : name_type(e, in), x[0], x[1], x[2]);
 }
 
 static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
     const Ins *in = at(e, i);
     const char *note = in->note ? emit_text(e, " /* %s */", in->note) : "";
     if (vector)
-        line(e, "v%s %s = %s;%s", ty_text(in->ty), name, what, note);
+        line(e, "v%s %s = %s;%s", ty_text(reg_type(e, i)), name, what, note);
     else
         line(e, "%s %s = %s;%s", scalar_type(in->ty), name, what, note);
 }
@@ -149,6 +183,10 @@ static const char *cell(Emit *e, int c, int acc, int r) {
                                             : emit_text(e, "c%d_%d_%d", c, acc, r);
 }
 
+static Ty cell_type(const Emit *e, int c) {
+    return e->short_cell[c] ? TY_I32 : e->k->cell[c].ty;
+}
+
 static const char *only(Emit *e, int n) {
     return n == e->L ? NULL : emit_text(e, "pre_vbool(%d)", n);
 }
@@ -195,17 +233,35 @@ static void join(Emit *e, int i) {
     line(e, "}");
 }
 
-/* Which lane's pair wins does not depend on the order they are asked in. */
+/* Which lane's pair wins does not depend on the order they are asked in: registers first, then the lanes of one. */
 static void join_arg(Emit *e, int i) {
     const Ins *in = at(e, i);
-    const char *t = ty_text(in->ty);
-    line(e, "%s v%d = v%d_0[0];", scalar_type(in->ty), i, in->a[0]);
-    line(e, "i64 v%d = v%d_0[0];", i + 1, in->a[1]);
+    const char *t = ty_text(in->ty), *op = join_name(in->op);
+    const bool is_short = e->is_short[in->a[1]] || at(e, in->a[1])->rank == RANK_ROW;
+    const char *index = is_short ? "i32" : "i64";
+    line(e, "%s v%d;", scalar_type(in->ty), i);
+    line(e, "i64 v%d;", i + 1);
+    line(e, "{");
+    e->depth++;
     for (int r = 0; r < e->R; r++) {
-        line(e, "for (int i = 0; i < %d; i++)", e->L);
-        line(e, "    if (beats_%s_%s(v%d_%d[i], v%d_%d[i], v%d, v%d)) v%d = v%d_%d[i], v%d = v%d_%d[i];",
-             join_name(in->op), t, in->a[0], r, in->a[1], r, i, i + 1, i, in->a[0], r, i + 1, in->a[1], r);
+        const char *x = reg(e, in->a[0], 0, 0, r);
+        const char *at = is_short ? reg_short(e, in->a[1], 0, 0, r) : reg(e, in->a[1], 0, 0, r);
+        if (r == 0) {
+            line(e, "v%s t = %s;", t, x);
+            line(e, "v%s j = %s;", index, at);
+            continue;
+        }
+        line(e, "{");
+        line(e, "    vbool m = better_%s_v%s_%s(%s, %s, t, j);", op, t, index, x, at);
+        line(e, "    t = sel_v%s(m, %s, t);", t, x);
+        line(e, "    j = sel_v%s(m, %s, j);", index, at);
+        line(e, "}");
     }
+    line(e, "i32 lane = best_%s_v%s_%s(t, j);", op, t, index);
+    line(e, "v%d = t[lane];", i);
+    line(e, "v%d = j[lane];", i + 1);
+    e->depth--;
+    line(e, "}");
 }
 
 static void host_block(Emit *e, int i) {
@@ -218,10 +274,10 @@ static void host_block(Emit *e, int i) {
     case K_SERIAL: declare(e, i, name, false, e->serial); return;
     case K_OP:
         if (in->rank == RANK_ROW)
-            declare(e, i, name, false, value(e, in, false, 0, 0, 0));
+            declare(e, i, name, false, value(e, i, false, 0, 0, 0));
         else
             for (int r = 0; r < e->copies; r++)
-                declare(e, i, emit_text(e, "v%d_%d", i, r), true, value(e, in, true, 0, 0, r));
+                declare(e, i, emit_text(e, "v%d_%d", i, r), true, value(e, i, true, 0, 0, r));
         return;
     case K_LOAD1: {
         const char *x =
@@ -237,7 +293,8 @@ static void host_block(Emit *e, int i) {
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
             for (int r = 0; r < e->copies; r++)
-                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(in->ty), literal(e, in->ty, in->c));
+                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(cell_type(e, in->imm)),
+                     literal(e, in->ty, in->c));
         return;
     case K_CELL:
         for (int r = 0; r < e->copies; r++)
@@ -272,14 +329,19 @@ static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, in
     line(e, "%s = %s;", cell, sum);
 }
 
-static void fold_arg(Emit *e, const Ins *in, const char *x, const char *index, int r, int n) {
+static void fold_arg(Emit *e, int i, int f, int v, int r, int n) {
+    const Ins *in = at(e, i);
+    const bool is_short = e->short_cell[in->imm + 1];
+    const char *x = reg(e, in->a[0], f, v, r);
+    const char *index = is_short ? reg_short(e, in->a[1], f, v, r) : reg(e, in->a[1], f, v, r);
     const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r), *t = ty_text(in->ty);
-    const char *m = emit_text(e, "better_%s_v%s(%s, %s, %s, %s)", join_name(in->op), t, x, index, best, where);
+    const char *rule = host_index_rises(e, i) ? "later" : "better", *w = is_short ? "i32" : "i64";
+    const char *m = emit_text(e, "%s_%s_v%s_%s(%s, %s, %s, %s)", rule, join_name(in->op), t, w, x, index, best, where);
     if (n < e->L) m = emit_text(e, "%s & %s", m, only(e, n));
     line(e, "{");
     line(e, "    vbool m = %s;", m);
     line(e, "    %s = sel_v%s(m, %s, %s);", best, t, x, best);
-    line(e, "    %s = sel_vi64(m, %s, %s);", where, index, where);
+    line(e, "    %s = sel_v%s(m, %s, %s);", where, w, index, where);
     line(e, "}");
 }
 
@@ -291,10 +353,10 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
     const char *name = emit_text(e, "v%d_%d_%d_%d", i, f, v, r), *x;
     const char *t = in->param >= 0 ? ty_text(tensor_type(e, in->param)) : "";
     switch (in->k) {
-    case K_OP: declare(e, i, name, true, value(e, in, true, f, v, r)); return;
+    case K_OP: declare(e, i, name, true, value(e, i, true, f, v, r)); return;
     case K_ELEM:
         declare(e, i, name, true,
-                emit_text(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(in->ty), s->chunk,
+                emit_text(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(reg_type(e, i)), s->chunk,
                           (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v,
                           beyond(e, e->L * p->V), p->V));
         return;
@@ -339,7 +401,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
              reg(e, in->a[1], f, v, r));
         return;
     case K_FOLD: fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
-    case K_FOLD2: fold_arg(e, in, reg(e, in->a[0], f, v, r), reg(e, in->a[1], f, v, r), r, n); return;
+    case K_FOLD2: fold_arg(e, i, f, v, r, n); return;
     case K_PACKFOLD: fold_into(e, emit_text(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
     case K_ACTIVE:
         line(e, "v%d_%d = v%d_%d + %s;", i, r, i, r,
@@ -411,6 +473,7 @@ static void host_head(Emit *e) {
     const Kern *k = e->k;
     e->L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup;
     e->R = e->copies = k->plan.W / e->L;
+    host_find_short(e);
     line(e, "void rowfold_kernel_%s(const slot *restrict a, i64 row0, i64 row1) {", k->name);
     e->depth++;
     for (int i = 0; i < k->prog->nparams; i++) {
@@ -432,9 +495,10 @@ static void host_head(Emit *e) {
     e->depth++;
     for (int i = 0; i < k->ncells; i++) {
         const Cell *c = &k->cell[i];
-        if (cell_is_array(e, c)) line(e, "v%s c%d[%d];", ty_text(c->ty), i, c->acc * e->R);
+        const char *t = ty_text(cell_type(e, i));
+        if (cell_is_array(e, c)) line(e, "v%s c%d[%d];", t, i, c->acc * e->R);
         for (int q = 0; q < c->acc && !cell_is_array(e, c); q++)
-            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", ty_text(c->ty), i, q, r);
+            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", t, i, q, r);
     }
 }
 

@@ -4,42 +4,11 @@
  *
  * A name is family_type: max_f32, max_vf32, ldn_bf16. The families are one table; what a text calls is found by reading
  * it. */
-#include "emit.h"
+#include "hostpre.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct Pre {
-    Arena *a;
-    Isa isa;
-    int L;
-    bool wide; /* AVX-512 with whole registers: masks are 16-bit numbers */
-    bool ymm;  /* AVX2 with whole registers */
-    Buf *out;
-    const char **seen;
-    int nseen, cap;
-} Pre;
-
-typedef struct Name { /* of a function: family, type, whether it is on vectors, and a second type (casts) or operator
-                         (joins) */
-    const char *all, *family, *to;
-    Ty ty;
-    bool vector;
-} Name;
-
-static bool is_f(Ty t) {
-    return ty_is_float(t);
-}
-static const char *ct(Ty t) {
-    return t == TY_BOOL ? "b1" : ty_text(t);
-} /* compute type, scalar */
-static const char *st(Ty t) {
-    return t == TY_BOOL ? "bool8" : ty_text(t);
-} /* storage type */
-static const char *sfx(Ty t) {
-    return t == TY_F32 ? "f" : "";
-}
 
 static void unary(Buf *b, const Name *n, const char *expr) {
     buf_fmt(b, "static inline %s %s(%s x) { return %s; }\n", ct(n->ty), n->all, ct(n->ty), expr);
@@ -61,6 +30,12 @@ static void lanes(Pre *p, Buf *b, const Name *n, int arity) {
             arity > 1 ? t : "", arity > 1 ? " y" : "", arity > 2 ? arena_printf(p->a, ", v%s z", t) : "", t);
     buf_fmt(b, "    for (int i = 0; i < %d; i++) r[i] = %s_%s(x[i]%s%s);\n    return r;\n}\n", p->L, n->family, t,
             arity > 1 ? ", y[i]" : "", arity > 2 ? ", z[i]" : "");
+}
+
+/* A register of 16 elements of 8 bytes is two of the machine's, and gcc takes comparisons of such apart into scalars:
+ * for it both halves are spelt (HALVES, WHOLE). */
+static bool in_halves(const Pre *p, const Name *n) {
+    return n->vector && p->wide && ty_bytes(n->ty) == 8;
 }
 
 /* ---- arithmetic ---- */
@@ -120,6 +95,12 @@ static void f_minmax(Pre *p, Buf *b, const Name *n) {
                 "(unsigned short)-1, 4);\n"
                 "    return sel_vf32(__builtin_ia32_cmpps512_mask(x, y, 3, (unsigned short)-1, 4), x + y, r);\n}\n",
                 n->all, max ? 5 : 4);
+    } else if (in_halves(p, n) && is_f(n->ty)) { /* of equal ones the sign: + for a maximum where either has it */
+        buf_fmt(b,
+                "static inline vf64 %s(vf64 x, vf64 y) {\n    vf64 same = (vf64)((vi64)x %c (vi64)y), r = "
+                "sel_vf64(%s_vf64(x, y), x, y);\n    r = sel_vf64(eq_vf64(x, y), same, r);\n    return "
+                "sel_vf64(ne_vf64(x, x) | ne_vf64(y, y), x + y, r);\n}\n",
+                n->all, max ? '&' : '|', max ? "gt" : "lt");
     } else if (is_f(n->ty)) {
         const char *i = n->ty == TY_F32 ? "vi32" : "vi64";
         buf_fmt(b, "static inline v%s %s(v%s x, v%s y) {\n    v%s same = (v%s)((%s)x %c (%s)y), sum = x + y;\n", t,
@@ -275,12 +256,20 @@ static void f_cmp(Pre *p, Buf *b, const Name *n) {
                 "static inline vbool %s(v%s x, v%s y) { return __builtin_ia32_%scmpd512_mask((vi32)x, (vi32)y, %d, "
                 "(unsigned short)-1); }\n",
                 n->all, t, t, n->ty == TY_U32 ? "u" : "", row[k].d);
-    else if (p->wide)
+    else if (p->wide) {
+        const char *half = n->ty == TY_F64 ? "d8" : "q8";
         buf_fmt(b,
-                "static inline vbool %s(v%s x, v%s y) { return "
-                "__builtin_ia32_cvtd2mask512(__builtin_convertvector((vi64)(x %s y), vi32)); }\n",
-                n->all, t, t, row[k].op);
-    else if (ty_bytes(n->ty) == 8)
+                "static inline vbool %s(v%s x, v%s y) {\n#ifdef __clang__\n    return "
+                "__builtin_ia32_cvtd2mask512(__builtin_convertvector((vi64)(x %s y), vi32));\n#else\n    HALVES(%s, "
+                "x);\n    HALVES(%s, y);\n    unsigned m[2];\n    for (int h = 0; h < 2; h++) m[h] = ",
+                n->all, t, t, row[k].op, half, half);
+        if (n->ty == TY_F64)
+            buf_fmt(b, "__builtin_ia32_cmppd512_mask(x_[h], y_[h], %d, (unsigned char)-1, 4)", row[k].ps);
+        else
+            buf_fmt(b, "__builtin_ia32_%scmpq512_mask(x_[h], y_[h], %d, (unsigned char)-1)", n->ty == TY_U64 ? "u" : "",
+                    row[k].d);
+        buf_str(b, ";\n    return (vbool)(m[0] | m[1] << 8);\n#endif\n}\n");
+    } else if (ty_bytes(n->ty) == 8)
         buf_fmt(b, "static inline vbool %s(v%s x, v%s y) { return __builtin_convertvector((vi64)(x %s y), vi32); }\n",
                 n->all, t, t, row[k].op);
     else
@@ -307,6 +296,15 @@ static void f_sel(Pre *p, Buf *b, const Name *n) {
                 "static inline v%s %s(vbool c, v%s x, v%s y) { return (v%s)__builtin_ia32_blendmps_512_mask((vf32)y, "
                 "(vf32)x, c); }\n#endif\n",
                 t, n->all, t, t, t, t, n->all, t, t, t);
+    else if (in_halves(p, n))
+        buf_fmt(
+            b,
+            "static inline v%s %s(vbool c, v%s x, v%s y) {\n#ifdef __clang__\n    vi64 m = "
+            "__builtin_convertvector((vi32)__builtin_ia32_cvtmask2d512(c), vi64);\n    return (v%s)(((vi64)x & m) | "
+            "((vi64)y & ~m));\n#else\n    HALVES(d8, x);\n    HALVES(d8, y);\n    for (int h = 0; h < 2; h++) x_[h] = "
+            "__builtin_ia32_blendmpd_512_mask(y_[h], x_[h], (unsigned char)(c >> 8 * h));\n    WHOLE(x);\n    return "
+            "x;\n#endif\n}\n",
+            t, n->all, t, t, t);
     else {
         const char *i = ty_bytes(n->ty) == 8 ? "vi64" : "vi32", *m = p->wide ? "__builtin_ia32_cvtmask2d512(c)" : "c";
         const char *wide = ty_bytes(n->ty) == 8 ? arena_printf(p->a, "__builtin_convertvector((vi32)%s, vi64)", m) : m;
@@ -337,254 +335,6 @@ static void f_bits(Pre *p, Buf *b, const Name *n) {
                 n->all, ct(from), ct(n->ty));
 }
 
-/* ---- conversion: as num_cast and num_store, rounding once ---- */
-
-static void f_nar(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    static const struct {
-        Ty ty;
-        int e, m;
-        unsigned max, over, nan;
-    } f[] = {{TY_F16, 5, 10, 0x7BFF, 0x7C00, 0x7E00},
-             {TY_BF16, 8, 7, 0x7F7F, 0x7F80, 0x7FC0},
-             {TY_F8E4M3, 4, 3, 0x7E, 0x7E, 0x7F},
-             {TY_F8E5M2, 5, 2, 0x7B, 0x7B, 0x7E}};
-    int k = 0;
-    while (f[k].ty != n->ty) k++;
-    int emin = 2 - (1 << (f[k].e - 1));
-    buf_fmt(b,
-            "static inline %s %s(f32 x) {\n    u32 u;\n    __builtin_memcpy(&u, &x, 4);\n    u32 a = u & 0x7fffffffu, "
-            "sign = u >> 31 << %d;\n",
-            st(n->ty), n->all, f[k].e + f[k].m);
-    buf_fmt(b, "    int ex = a >> 23 ? (int)(a >> 23) - 127 : -126;\n    u32 mant = (a & 0x7fffffu) | (a >> 23 ? "
-               "0x800000u : 0);\n");
-    buf_fmt(b, "    int shift = %d + (ex < %d ? %d - ex : 0);\n    shift = shift > 25 ? 25 : shift;\n", 23 - f[k].m,
-            emin, emin);
-    buf_fmt(b, "    u32 kept = mant >> shift, rest = mant & ((1u << shift) - 1), half = 1u << (shift - 1);\n    kept "
-               "+= rest > half || (rest == half && (kept & 1));\n");
-    buf_fmt(b,
-            "    u32 code = kept + (ex > %d ? (u32)(ex - %d) << %d : 0);\n    code = code > %uu ? %uu : code;\n    "
-            "return (%s)(sign | (a > 0x7f800000u ? %uu : code));\n}\n",
-            emin, emin, f[k].m, f[k].max, f[k].over, st(n->ty), f[k].nan);
-}
-
-static void f_wid(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    int e = n->ty == TY_F16 || n->ty == TY_F8E5M2 ? 5 : 4,
-        m = n->ty == TY_F16      ? 10
-            : n->ty == TY_F8E4M3 ? 3
-                                 : 2,
-        bias = (1 << (e - 1)) - 1;
-    buf_fmt(b, "static inline f32 %s(%s h) {\n", n->all, st(n->ty));
-    if (n->ty == TY_BF16) {
-        buf_fmt(b, "    u32 u = (u32)h << 16;\n    f32 x;\n    __builtin_memcpy(&x, &u, 4);\n    return x;\n}\n");
-        return;
-    }
-    buf_fmt(b, "    u32 s = (u32)h >> %d << 31, code = h & %du, field = code >> %d, man = code & %du, u;\n    f32 x;\n",
-            e + m, (1 << (e + m)) - 1, m, (1 << m) - 1);
-    if (n->ty == TY_F8E4M3)
-        buf_fmt(b, "    if (code == 127) u = s | 0x7fc00000u | man << %d;\n", 23 - m);
-    else
-        buf_fmt(b, "    if (field == %d) u = s | (man ? 0x7fc00000u | man << %d : 0x7f800000u);\n", (1 << e) - 1,
-                23 - m);
-    buf_fmt(b,
-            "    else if (field) u = s | (field + %d) << 23 | man << %d;\n    else {\n        x = (f32)man * %af;\n    "
-            "    __builtin_memcpy(&u, &x, 4);\n        u |= s;\n    }\n",
-            127 - bias, 23 - m, __builtin_ldexp(1, 1 - bias - m));
-    buf_fmt(b, "    __builtin_memcpy(&x, &u, 4);\n    return x;\n}\n");
-}
-
-/* odd_T: to f32, rounded to odd, so that a second rounding to a short format is the only one that counts */
-static void f_odd(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    if (n->ty == TY_F32)
-        unary(b, n, "x");
-    else if (n->ty == TY_F64)
-        buf_fmt(b,
-                "static inline f32 %s(f64 x) {\n    f32 f = (f32)x;\n    u32 u;\n    if ((f64)f == x || x != x) return "
-                "f;\n    __builtin_memcpy(&u, &f, 4);\n"
-                "    u = (u - (__builtin_fabs((f64)f) > __builtin_fabs(x))) | 1;\n    __builtin_memcpy(&f, &u, 4);\n   "
-                " return f;\n}\n",
-                n->all);
-    else if (n->ty == TY_BOOL)
-        buf_fmt(b, "static inline f32 %s(b1 x) { return (f32)(x != 0); }\n", n->all);
-    else if (ty_bytes(n->ty) < 8)
-        buf_fmt(b, "static inline f32 %s(%s x) { return odd_f64((f64)x); }\n", n->all, ct(n->ty));
-    else {
-        bool s = ty_is_signed(n->ty);
-        buf_fmt(b, "static inline f32 %s(%s x) {\n    u64 u = %s;\n    f64 d = (f64)u;\n", n->all, ct(n->ty),
-                s ? "x < 0 ? 0 - (u64)x : (u64)x" : "x");
-        buf_fmt(b,
-                "    if (!(d < 0x1p64 && (u64)d == u)) {\n        int above = d >= 0x1p64 || (u64)d > u;\n        "
-                "__builtin_memcpy(&u, &d, 8);\n        u = (u - above) | 1;\n        "
-                "__builtin_memcpy(&d, &u, 8);\n    }\n    return odd_f64(%s);\n}\n",
-                s ? "x < 0 ? -d : d" : "d");
-    }
-}
-
-static void f_cast(Pre *p, Buf *b, const Name *n) {
-    Ty to;
-    if (!ty_find(n->to, strlen(n->to), &to)) return;
-    Ty r = ty_compute(to);
-    if (n->vector) {
-        const char *f = ty_text(n->ty);
-        bool plain = (to == TY_F32 || to == TY_F64) && n->ty != TY_BOOL;
-        bool widen = (to == TY_I64 && n->ty == TY_I32) || (to == TY_U64 && n->ty == TY_U32);
-        if (plain || widen)
-            buf_fmt(b, "static inline v%s %s(v%s x) { return __builtin_convertvector(x, v%s); }\n", ty_text(r), n->all,
-                    f, ty_text(r));
-        else if (n->ty == TY_BOOL && to != TY_BOOL)
-            buf_fmt(b, "static inline v%s %s(vbool x) { return sel_v%s(x, bc_v%s(1), bc_v%s(0)); }\n", ty_text(r),
-                    n->all, ty_text(r), ty_text(r), ty_text(r));
-        else if (to == TY_BOOL)
-            buf_fmt(b, "static inline vbool %s(v%s x) { return ne_v%s(x, bc_v%s(0)); }\n", n->all, f, f, f);
-        else if (n->ty == TY_F32 && is_f(to))
-            buf_fmt(b, "static inline vf32 %s(vf32 x) { return up_%s(dn_%s(x)); }\n", n->all, n->to, n->to);
-        else
-            buf_fmt(b,
-                    "static OUT v%s %s(v%s x) {\n    v%s r;\n    for (int i = 0; i < %d; i++) r[i] = "
-                    "cast_%s_%s(x[i]);\n    return r;\n}\n",
-                    ty_text(r), n->all, f, ty_text(r), p->L, f, n->to);
-        return;
-    }
-    buf_fmt(b, "static inline %s %s(%s x) { ", ct(r), n->all, ct(n->ty));
-    const char *lo, *hi;
-    emit_int_range(to, &lo, &hi);
-    if (to == TY_BOOL)
-        buf_fmt(b, "return x != 0; }\n");
-    else if (to == TY_F32 || to == TY_F64)
-        buf_fmt(b, "return (%s)x; }\n", ct(to));
-    else if (is_f(to))
-        buf_fmt(b, "return wid_%s(nar_%s(odd_%s(x))); }\n", n->to, n->to, ty_text(n->ty));
-    else if (is_f(n->ty)) {
-        const char *s = sfx(n->ty);
-        buf_fmt(b, "x = __builtin_rint%s(x); return x != x ? 0 : x <= (%s)%s ? %s : x >= (%s)%s ? %s : (%s)x; }\n", s,
-                ct(n->ty), lo, lo, ct(n->ty), hi, hi, ct(r));
-    } else if (n->ty == TY_BOOL)
-        buf_fmt(b, "return x != 0; }\n");
-    else if (ty_is_signed(n->ty) && !ty_is_signed(to))
-        buf_fmt(b, "return x < 0 ? 0 : (u64)x > %s ? %s : (%s)x; }\n", hi, hi, ct(r));
-    else if (ty_is_signed(n->ty))
-        buf_fmt(b, "return (i64)x < %s ? %s : (i64)x > %s ? %s : (%s)x; }\n", lo, lo, hi, hi, ct(r));
-    else
-        buf_fmt(b, "return (u64)x > (u64)%s ? %s : (%s)x; }\n", hi, hi, ct(r));
-}
-
-/* ---- memory: raw vectors w<storage>, up_ to the compute type and dn_ back ---- */
-
-/* Conversions that go lane by lane are called, not inlined: their text would cost the compiler more than the call costs
- * the kernel. */
-static bool by_lanes(const Pre *p, Ty t) {
-    return is_f(t) && ty_bytes(t) < 4 && t != TY_BF16 && !(t == TY_F16 && p->wide);
-}
-
-static void f_up(Pre *p, Buf *b, const Name *n) {
-    const char *s = ty_text(n->ty), *c = ty_text(ty_compute(n->ty));
-    buf_fmt(b, "static %s v%s %s(w%s x) { ", by_lanes(p, n->ty) ? "OUT" : "inline", c, n->all, s);
-    if (n->ty == ty_compute(n->ty) && n->ty != TY_BOOL)
-        buf_fmt(b, "return x; }\n");
-    else if (n->ty == TY_BOOL)
-        buf_fmt(b, "return ne_vi32(__builtin_convertvector(x, vi32), bc_vi32(0)); }\n");
-    else if (n->ty == TY_BF16)
-        buf_fmt(b, "return (vf32)(__builtin_convertvector(x, vu32) << 16); }\n");
-    else if (n->ty == TY_F16 && p->wide)
-        buf_fmt(b, "return __builtin_ia32_vcvtph2ps512_mask((whalf)x, (vf32){0}, (unsigned short)-1, 4); }\n");
-    else if (is_f(n->ty))
-        buf_fmt(b, "vf32 r; for (int i = 0; i < %d; i++) r[i] = wid_%s(x[i]); return r; }\n", p->L, s);
-    else
-        buf_fmt(b, "return __builtin_convertvector(x, v%s); }\n", c);
-}
-
-/* f32 to bf16 in integer arithmetic: adding half of the dropped part, less one where the kept part is even, rounds to
- * nearest even */
-static void f_dn(Pre *p, Buf *b, const Name *n) {
-    const char *s = ty_text(n->ty), *c = ty_text(ty_compute(n->ty));
-    buf_fmt(b, "static %s w%s %s(v%s x) { ", by_lanes(p, n->ty) ? "OUT" : "inline", s, n->all, c);
-    if (n->ty == ty_compute(n->ty) && n->ty != TY_BOOL)
-        buf_fmt(b, "return x; }\n");
-    else if (n->ty == TY_BOOL)
-        buf_fmt(b, "return __builtin_convertvector(sel_vi32(x, bc_vi32(1), bc_vi32(0)), w%s); }\n", s);
-    else if (n->ty == TY_BF16)
-        buf_fmt(b,
-                "vu32 u = (vu32)x, r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = ((u >> 16) & 0x8000u) | 0x7fc0u; "
-                "return __builtin_convertvector((vu32)sel_vf32(ne_vf32(x, x), (vf32)nan, (vf32)r), wbf16); }\n");
-    else if (n->ty == TY_F16 && p->wide) /* VCVTPS2PH keeps a NaN's payload; num_store makes every NaN the same */
-        buf_fmt(b, "vf32 nan = (vf32)(((vu32)x & 0x80000000u) | 0x7fc00000u); "
-                   "return (wf16)__builtin_ia32_vcvtps2ph512_mask(sel_vf32(ne_vf32(x, x), nan, x), 8, (whalf){0}, "
-                   "(unsigned short)-1); }\n");
-    else if (is_f(n->ty))
-        buf_fmt(b, "w%s r; for (int i = 0; i < %d; i++) r[i] = nar_%s(x[i]); return r; }\n", s, p->L, s);
-    else { /* integers saturate */
-        const char *lo, *hi;
-        emit_int_range(n->ty, &lo, &hi);
-        buf_fmt(b, "return __builtin_convertvector(min_vi32(max_vi32(x, bc_vi32(%s)), bc_vi32(%s)), w%s); }\n", lo, hi,
-                s);
-    }
-}
-
-static void f_load(Pre *p, Buf *b, const Name *n) {
-    const char *s = ty_text(n->ty), *q = st(n->ty), *c = ty_text(ty_compute(n->ty));
-    if (str_eq(n->family, "lds")) {
-        bool small = is_f(n->ty) && ty_bytes(n->ty) < 4;
-        buf_fmt(b, "static inline %s %s(const %s *p) { return %s(*p)%s; }\n", ct(ty_compute(n->ty)), n->all, q,
-                small ? arena_printf(p->a, "wid_%s", s) : "", n->ty == TY_BOOL ? " != 0" : "");
-    } else if (str_eq(n->family, "ld"))
-        buf_fmt(b, "static inline v%s %s(const %s *p) { w%s t; __builtin_memcpy(&t, p, sizeof t); return up_%s(t); }\n",
-                c, n->all, q, s, s);
-    else if (str_eq(n->family, "ldn"))
-        buf_fmt(b,
-                "static inline __attribute__((always_inline)) v%s %s(const %s *p, int n) { w%s t = {0}; "
-                "__builtin_memcpy(&t, p, n * sizeof *p); return up_%s(t); }\n",
-                c, n->all, q, s, s);
-    else if (str_eq(n->family, "ldg"))
-        buf_fmt(b,
-                "static OUT v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = 0; i < n; i++) t[i] = "
-                "p[i * step]; return up_%s(t); }\n",
-                c, n->all, q, s, s);
-    else
-        buf_fmt(b,
-                "static OUT v%s %s(const %s *p, vi64 at, vbool m, v%s fill) {\n    w%s t = {0};\n    for (int i = "
-                "0; i < %d; i++)\n        if (%s) t[i] = p[at[i]];\n    return sel_v%s(m, up_%s(t), fill);\n}\n",
-                c, n->all, q, c, s, p->L, p->wide ? "m >> i & 1" : "m[i]", c, s);
-}
-
-static void f_store(Pre *p, Buf *b, const Name *n) {
-    const char *s = ty_text(n->ty), *q = st(n->ty), *c = ty_text(ty_compute(n->ty));
-    int bytes = ty_bytes(n->ty) * p->L;
-    if (str_eq(n->family, "sts")) {
-        bool small = is_f(n->ty) && ty_bytes(n->ty) < 4, narrow = ty_is_int(n->ty) && ty_compute(n->ty) != n->ty;
-        const char *x = small    ? arena_printf(p->a, "nar_%s(x)", s)
-                        : narrow ? arena_printf(p->a, "cast_%s_%s(x)", c, s)
-                                 : "x";
-        buf_fmt(b, "static inline void %s(%s *p, %s x) { *p = (%s)%s; }\n", n->all, q, ct(ty_compute(n->ty)), q, x);
-    } else if (str_eq(n->family, "st"))
-        buf_fmt(b, "static inline void %s(%s *p, v%s x) { w%s t = dn_%s(x); __builtin_memcpy(p, &t, sizeof t); }\n",
-                n->all, q, c, s, s);
-    else if (str_eq(n->family, "stx")) {
-        const char *how = p->wide && bytes == 64   ? "__builtin_ia32_movntps512((float *)p, (vf32)t)"
-                          : p->ymm && bytes == 32  ? "__builtin_ia32_movntps256((float *)p, (vf32)t)"
-                          : p->wide && bytes == 32 ? "__builtin_ia32_movntdq256((y4 *)p, (y4)t)"
-                                                   : NULL;
-        buf_fmt(b, "static inline void %s(%s *p, v%s x) {\n    w%s t = dn_%s(x);\n", n->all, q, c, s, s);
-        if (how) buf_fmt(b, "    if (((u64)p & %d) == 0) %s;\n    else ", bytes - 1, how);
-        buf_fmt(b, "__builtin_memcpy(p, &t, sizeof t);\n}\n");
-    } else if (str_eq(n->family, "stn"))
-        buf_fmt(b,
-                "static inline __attribute__((always_inline)) void %s(%s *p, v%s x, int n) { w%s t = dn_%s(x); "
-                "__builtin_memcpy(p, &t, n * sizeof *p); }\n",
-                n->all, q, c, s, s);
-    else if (str_eq(n->family, "stg"))
-        buf_fmt(b,
-                "static OUT void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
-                "p[i * step] = t[i]; }\n",
-                n->all, q, c, s, s);
-    else
-        buf_fmt(b,
-                "static OUT void %s(%s *p, vi64 at, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
-                "p[at[i]] = t[i]; }\n",
-                n->all, q, c, s, s);
-}
-
 /* ---- making and joining registers ---- */
 
 static void f_bc(Pre *p, Buf *b, const Name *n) {
@@ -601,8 +351,9 @@ static void f_bc(Pre *p, Buf *b, const Name *n) {
 
 static void f_elem(Pre *p, Buf *b, const Name *n) {
     const char *t = ty_text(n->ty);
-    buf_fmt(b, "static inline v%s %s(i64 e, i64 step) { return (v%s){", t, n->all, t);
-    for (int i = 0; i < p->L; i++) buf_fmt(b, "%s(%s)(e + %d * step)", i ? ", " : "", t, i);
+    buf_fmt(b, "static inline v%s %s(i64 e, i64 step) { return bc_v%s((%s)e) + bc_v%s((%s)step) * (v%s){", t, n->all, t,
+            t, t, t, t);
+    for (int i = 0; i < p->L; i++) buf_fmt(b, "%s%d", i ? ", " : "", i);
     buf_str(b, "}; }\n");
 }
 
@@ -615,7 +366,7 @@ static void f_pre(Pre *p, Buf *b, const Name *n) {
 
 /* hj_op_vT: halving within a register, lane i taking lane i + h (see join_tree) */
 static void f_hj(Pre *p, Buf *b, const Name *n) {
-    const char *t = ty_text(n->ty), *op = n->to;
+    const char *t = ty_text(n->ty), *op = n->op;
     bool infix = str_eq(op, "add") || str_eq(op, "mul") || str_eq(op, "and") || str_eq(op, "or");
     char sign = str_eq(op, "add") ? '+' : str_eq(op, "mul") ? '*' : str_eq(op, "and") ? '&' : '|';
     if (n->ty == TY_BOOL) {
@@ -653,55 +404,72 @@ static void f_hj(Pre *p, Buf *b, const Name *n) {
     buf_fmt(b, "    return %sx[0];\n}\n", best ? "nan ? __builtin_nanf(\"\") : " : "");
 }
 
-/* beats_op_T(x, i, y, j): does element i with value x win over j with y? NaN beats all, lower index wins a tie, j < 0
- * is none yet. */
-static void f_beats(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    char c = str_eq(n->to, "max") ? '>' : '<';
-    const char *t = ct(n->ty);
-    buf_fmt(b, "static inline b1 %s(%s x, i64 i, %s y, i64 j) {\n    if (i < 0 || j < 0) return i >= 0;\n", n->all, t,
-            t);
-    if (is_f(n->ty)) buf_str(b, "    if (x != x || y != y) return x != x && (y == y || i < j);\n");
-    buf_fmt(b, "    return x %c y || (x == y && i < j);\n}\n", c);
+/* better_op_vT_I(x, i, y, j): do elements i with values x win over j with y? NaN beats all, the lower index wins a tie,
+ * j < 0 is none yet: as an unsigned number the highest. later_op_vT_I: the same of an i that is above j. */
+static void f_better(Pre *p, Buf *b, const Name *n) {
+    const char *t = ty_text(n->ty), *op = str_eq(n->op, "max") ? "gt" : "lt";
+    bool later = str_eq(n->family, "later"), is_short = str_eq(n->to, "i32");
+    buf_fmt(b, "static inline vbool %s(v%s x, v%s i, v%s y, v%s j) {\n", n->all, t, n->to, t, n->to);
+    if (p->wide && is_f(n->ty) && ty_bytes(n->ty) == 4) { /* not (x <= y): above it or unordered */
+        buf_fmt(b,
+                "    vbool number = eq_v%s(y, y), more = number & __builtin_ia32_cmpps512_mask(%s, 6, (unsigned "
+                "short)-1, 4);\n",
+                t, str_eq(op, "gt") ? "x, y" : "y, x");
+        if (!later) buf_fmt(b, "    vbool tie = eq_v%s(x, y) | (~number & ne_v%s(x, x));\n", t, t);
+    } else {
+        buf_fmt(b, "    vbool more = %s_v%s(x, y);\n", op, t);
+        if (!later) buf_fmt(b, "    vbool tie = eq_v%s(x, y);\n", t);
+        if (is_f(n->ty)) {
+            buf_fmt(b, "    vbool xn = ne_v%s(x, x), yn = ne_v%s(y, y);\n    more = more | (xn & ~yn);\n", t, t);
+            if (!later) buf_str(b, "    tie = tie | (xn & yn);\n");
+        }
+    }
+    if (later)
+        buf_fmt(b, "    return more | lt_v%s(j, bc_v%s(0));\n}\n", n->to, n->to);
+    else
+        buf_fmt(b, "    return more | (tie & lt_vu%s((vu%s)i, (vu%s)j));\n}\n", is_short ? "32" : "64",
+                is_short ? "32" : "64", is_short ? "32" : "64");
 }
 
-static void f_better(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    const char *t = ty_text(n->ty), *op = str_eq(n->to, "max") ? "gt" : "lt";
+/* best_op_vT_I(x, i): the lane whose pair wins; those without an element have an index below 0 */
+static void f_best(Pre *p, Buf *b, const Name *n) {
+    const char *t = ty_text(n->ty);
+    char c = str_eq(n->op, "max") ? '>' : '<';
+    buf_fmt(b, "static OUT i32 %s(v%s x, v%s i) {\n    i32 best = 0;\n    for (i32 k = 1; k < %d; k++) {\n", n->all, t,
+            n->to, p->L);
+    buf_fmt(
+        b,
+        "        %s u = x[k], v = x[best];\n        b1 un = u != u, vn = v != v, first = (u64)i[k] < (u64)i[best];\n",
+        ct(n->ty));
     buf_fmt(b,
-            "static inline vbool %s(v%s x, vi64 i, v%s y, vi64 j) {\n    vbool tie = eq_v%s(x, y), more = %s_v%s(x, y) "
-            "| lt_vi64(j, bc_vi64(0));\n",
-            n->all, t, t, t, op, t);
-    if (is_f(n->ty))
-        buf_fmt(b,
-                "    vbool xn = ne_v%s(x, x), yn = ne_v%s(y, y);\n    tie = tie | (xn & yn);\n    more = more | (xn & "
-                "~yn);\n",
-                t, t);
-    buf_str(b, "    return more | (tie & lt_vi64(i, j));\n}\n");
+            "        if (i[k] >= 0 && (i[best] < 0 || (un | vn ? un && (!vn || first) : u %c v || (u == v && first)))) "
+            "best = k;\n    }\n    return best;\n}\n",
+            c);
 }
 
 /* ---- the table ---- */
 
 typedef struct Family {
     const char *name;
-    void (*make)(Pre *, Buf *, const Name *);
-    bool pair; /* name_to_type (joins) */
+    MakeFn *make;
+    bool pair; /* name_op_type (joins), and for pairs name_op_type_type */
 } Family;
 static const Family families[] = {
-    {"div", f_div, 0},     {"mod", f_mod, 0},      {"neg", f_neg, 0},      {"abs", f_abs, 0},
-    {"min", f_minmax, 0},  {"max", f_minmax, 0},   {"floor", f_round, 0},  {"round", f_round, 0},
-    {"sqrt", f_sqrt, 0},   {"fma", f_fma, 0},      {"rsqrt", f_libm, 0},   {"exp", f_libm, 0},
-    {"exp2", f_libm, 0},   {"log", f_libm, 0},     {"log2", f_libm, 0},    {"tanh", f_libm, 0},
-    {"erf", f_libm, 0},    {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},     {"lt", f_cmp, 0},
-    {"le", f_cmp, 0},      {"gt", f_cmp, 0},       {"ge", f_cmp, 0},       {"eq", f_cmp, 0},
-    {"ne", f_cmp, 0},      {"not", f_not, 0},      {"sel", f_sel, 0},      {"shl", f_shift, 0},
-    {"shr", f_shift, 0},   {"bits", f_bits, 0},    {"nar", f_nar, 0},      {"wid", f_wid, 0},
-    {"odd", f_odd, 0},     {"cast", f_cast, 0},    {"up", f_up, 0},        {"dn", f_dn, 0},
-    {"lds", f_load, 0},    {"ld", f_load, 0},      {"ldn", f_load, 0},     {"ldg", f_load, 0},
-    {"gat", f_load, 0},    {"sts", f_store, 0},    {"st", f_store, 0},     {"stx", f_store, 0},
-    {"stn", f_store, 0},   {"stg", f_store, 0},    {"sct", f_store, 0},    {"bc", f_bc, 0},
-    {"elem", f_elem, 0},   {"pre", f_pre, 0},      {"atmost", f_clamp, 0}, {"atleast", f_clamp, 0},
-    {"ldexp", f_ldexp, 0}, {"hj", f_hj, 1},        {"beats", f_beats, 1},  {"better", f_better, 1},
+    {"div", f_div, 0},       {"mod", f_mod, 0},      {"neg", f_neg, 0},      {"abs", f_abs, 0},
+    {"min", f_minmax, 0},    {"max", f_minmax, 0},   {"floor", f_round, 0},  {"round", f_round, 0},
+    {"sqrt", f_sqrt, 0},     {"fma", f_fma, 0},      {"rsqrt", f_libm, 0},   {"exp", f_libm, 0},
+    {"exp2", f_libm, 0},     {"log", f_libm, 0},     {"log2", f_libm, 0},    {"tanh", f_libm, 0},
+    {"erf", f_libm, 0},      {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},     {"lt", f_cmp, 0},
+    {"le", f_cmp, 0},        {"gt", f_cmp, 0},       {"ge", f_cmp, 0},       {"eq", f_cmp, 0},
+    {"ne", f_cmp, 0},        {"not", f_not, 0},      {"sel", f_sel, 0},      {"shl", f_shift, 0},
+    {"shr", f_shift, 0},     {"bits", f_bits, 0},    {"nar", host_nar, 0},   {"wid", host_wid, 0},
+    {"odd", host_odd, 0},    {"cast", host_cast, 0}, {"up", host_up, 0},     {"dn", host_dn, 0},
+    {"wide", host_wide, 0},  {"lds", host_load, 0},  {"ld", host_load, 0},   {"ldn", host_load, 0},
+    {"ldg", host_load, 0},   {"gat", host_load, 0},  {"sts", host_store, 0}, {"st", host_store, 0},
+    {"stx", host_store, 0},  {"stn", host_store, 0}, {"stg", host_store, 0}, {"sct", host_store, 0},
+    {"bc", f_bc, 0},         {"elem", f_elem, 0},    {"pre", f_pre, 0},      {"atmost", f_clamp, 0},
+    {"atleast", f_clamp, 0}, {"ldexp", f_ldexp, 0},  {"hj", f_hj, 1},        {"better", f_better, 1},
+    {"later", f_better, 1},  {"best", f_best, 1},
 };
 
 static bool type_of(const char *s, Name *n) {
@@ -719,11 +487,14 @@ static void need(Pre *p, const char *word) {
     for (int i = 0; cut && i < COUNT(families); i++) {
         const Family *f = &families[i];
         if (strlen(f->name) != (size_t)(cut - word) || strncmp(f->name, word, strlen(f->name)) != 0) continue;
-        char *rest = arena_printf(p->a, "%s", cut + 1), *second = strchr(rest, '_');
+        char *rest = arena_printf(p->a, "%s", cut + 1), *second = strchr(rest, '_'), *third = NULL;
         Name n = {.all = word, .family = f->name};
         if (second) *second++ = 0;
+        if (f->pair && second) third = strchr(second, '_');
+        if (third) *third++ = 0;
         if (f->pair ? !second || !type_of(second, &n) : !type_of(rest, &n)) continue;
-        n.to = f->pair ? rest : second;
+        n.op = f->pair ? rest : NULL;
+        n.to = f->pair ? third : second;
         GROW(p->a, p->seen, p->nseen, p->cap);
         p->seen[p->nseen++] = word;
         Buf b = buf_new(p->a);
@@ -774,8 +545,13 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
         buf_fmt(out, "typedef %s w%s __attribute__((vector_size(%d)));\n", st((Ty)t), ty_text((Ty)t),
                 ty_bytes((Ty)t) * L);
     if (p.wide)
-        buf_str(out, "typedef unsigned short vbool; typedef short whalf __attribute__((vector_size(32))); typedef long "
-                     "long y4 __attribute__((vector_size(32)));\n");
+        buf_str(out,
+                "typedef unsigned short vbool; typedef short whalf __attribute__((vector_size(32))); typedef long "
+                "long y4 __attribute__((vector_size(32)));\n"
+                "typedef i64 q8 __attribute__((vector_size(64))); typedef f64 d8 __attribute__((vector_size(64))); "
+                "typedef char wchar __attribute__((vector_size(16)));\n"
+                "#define HALVES(t, x) t x##_[2]; __builtin_memcpy(x##_, &x, 128)\n"
+                "#define WHOLE(x) __builtin_memcpy(&x, x##_, 128)\n");
     else
         buf_fmt(out, "typedef int vbool __attribute__((vector_size(%d)));\n", 4 * L);
     if (isa == ISA_AVX2 || isa == ISA_AVX512)
