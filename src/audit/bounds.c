@@ -212,7 +212,7 @@ static Err access_check(Audit *u, int i, AuditAccess *out) {
     }
     if (!inside(&r, in->param, &x)) FIND(S_AUDIT_BOUNDS, "%s: %s", ins_text(u, i), r.detail);
     bool sweep = u->at[i].sweep >= 0;
-    if ((out->store || !guarded) && (r.guard || (r.first && (sweep || out->store))))
+    if ((out->store || !(guarded || read_in_part(u, in->param))) && (r.guard || (r.first && (sweep || out->store))))
         FIND(S_AUDIT_OWN, "%s: %s is not the element worked on", ins_text(u, i), form_text(u, &x));
     uint32_t here = axes_wide(u, u->at[i].axes | u->prog->row_axes), mine = axes_wide(u, axes_of(r.p));
     if (out->store && here != mine)

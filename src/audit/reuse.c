@@ -140,8 +140,9 @@ static Err hold_check(Audit *u, int stripe, const Uses *x) {
         FIND(S_AUDIT_SLOT, "%s: stripe %d is filled where axes %x are worked on", ins_text(u, x->put), stripe, here);
     const Ins *value = &k->ins[k->ins[x->put].a[1]];
     int input = s->name ? prog_param(u->prog, s->name) : -1;
-    bool load = is_load(value) && !(value->k == K_LOAD1 && value->a[1] >= 0);
     bool named = input >= 0 && (u->prog->param[input].dir == DIR_IN || u->prog->param[input].dir == DIR_INOUT);
+    bool load = is_load(value) && !(value->k == K_LOAD1 && value->a[1] >= 0) &&
+                (named || !read_in_part(u, value->param)); /* which is a value of the program, with a name of its own */
     if ((load || named) && (!load || value->param != input))
         FIND(S_AUDIT_HELD, "%s: stripe %d keeps %s, not %s", ins_text(u, x->put), stripe, s->name,
              ins_text(u, k->ins[x->put].a[1]));

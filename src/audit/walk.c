@@ -87,3 +87,14 @@ Err audit_walk(Audit *u) {
     u->sweep_node = NEWN(u->cx->a, int, k->nnodes);
     return walk_nodes(u, k->root, -1, true);
 }
+
+bool read_in_part(const Audit *u, int param) {
+    const Prog *p = u->prog;
+    for (int i = 0; i < p->nvals; i++) {
+        const Val *v = &p->val[i];
+        if (v->op != OP_LOAD || v->param != param || val_in_place(p, v)) continue;
+        for (int d = 0; d < p->param[param].rank; d++)
+            if (p->val[v->idx[d]].op == OP_CONST) return true;
+    }
+    return false;
+}

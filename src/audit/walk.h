@@ -83,4 +83,6 @@ Err audit_bounds(Audit *u);
 Err audit_reuse(Audit *u);
 Err audit_order(Audit *u);
 Err audit_resources(Audit *u);
+/* Does the program read a part of the tensor, as x[rows, 2, n] does? Then not every load is of the own element. */
+bool read_in_part(const Audit *u, int param);
 #endif

@@ -137,7 +137,8 @@ int low_serial_index(Low *l, uint32_t axes) {
 /* ---- tensors ---- */
 
 /* Address of the in-place element: rows and serial coordinates in `base`; the mapped part as e*stride where it can be
- * (pack), else in an index of its own. */
+ * (pack), else in an index of its own. Of a gather that reads a part, NULL if there is none, constants stand in the
+ * place of some coordinates. */
 typedef struct Addr {
     int base; /* ROW, i64 */
     bool pack;
@@ -145,7 +146,7 @@ typedef struct Addr {
     int index;  /* ELEM, i64: the whole address, where !pack and some axis is mapped; else -1 */
 } Addr;
 
-static Addr address(Low *l, int param) {
+static Addr address(Low *l, int param, const Val *part) {
     const Param *p = &l->p->param[param];
     uint32_t mapped = l->domain >= 0 && !l->at_first ? l->k->domain[l->domain].mapped : 0;
     Addr a = {l->row_base[param], false, -1, -1};
@@ -154,7 +155,10 @@ static Addr address(Low *l, int param) {
     for (int d = 0; d < p->rank; d++) {
         int x = p->axis[d];
         if (is_row(l, x)) continue;
-        if (mapped >> x & 1) {
+        const Val *at = part && l->p->val[part->idx[d]].op == OP_CONST ? &l->p->val[part->idx[d]] : NULL;
+        if (at) {
+            if (at->k.i) a.base = add64(l, a.base, mul64(l, c64(l, at->k.i), stride_of(l, param, d)));
+        } else if (mapped >> x & 1) {
             if (first < 0)
                 first = d;
             else
@@ -177,7 +181,7 @@ static Addr address(Low *l, int param) {
     }
     a.index = a.base;
     for (int d = 0; d < p->rank; d++)
-        if (!is_row(l, p->axis[d]) && mapped >> p->axis[d] & 1) {
+        if (!is_row(l, p->axis[d]) && mapped >> p->axis[d] & 1 && !(part && l->p->val[part->idx[d]].op == OP_CONST)) {
             int c = low_coord(l, p->axis[d]);
             a.index = add64(l, a.index, mul64(l, c, stride_of(l, param, d)));
         }
@@ -198,12 +202,12 @@ static int load_at(Low *l, int param, Addr a, int policy) {
 }
 
 int low_load_home(Low *l, int param) {
-    return load_at(l, param, address(l, param), LOAD_PLAIN);
+    return load_at(l, param, address(l, param, NULL), LOAD_PLAIN);
 }
 
 void low_store(Low *l, int param, int x) {
     const Param *p = &l->p->param[param];
-    Addr a = address(l, param);
+    Addr a = address(l, param, NULL);
     Ins i = {.ty = l->k->ins[x].ty, .param = param, .policy = l->plan->store, .note = p->name};
     i.k = a.pack ? K_STOREP : K_STORE1;
     i.a[0] = a.pack ? a.base : a.index >= 0 ? a.index : a.base;
@@ -213,18 +217,34 @@ void low_store(Low *l, int param, int x) {
     ins(l, i);
 }
 
+static bool is_own(const Low *l, const Val *v, int dim) { /* is the index of a gather the axis's own coordinate? */
+    const Val *iv = &l->p->val[v->idx[dim]];
+    return iv->op == OP_IDX && iv->axis == l->p->param[v->param].axis[dim];
+}
+
+/* A read like x[rows, 2, n]: constants within the extents beside own coordinates. It is as regular as a read in place,
+ * from a part of the tensor. */
+static bool gathers_part(const Low *l, const Val *v) {
+    const Param *p = &l->p->param[v->param];
+    for (int d = 0; d < p->rank; d++) {
+        const Val *iv = &l->p->val[v->idx[d]];
+        if (is_own(l, v, d)) continue;
+        if (iv->op != OP_CONST || is_row(l, p->axis[d]) || iv->k.i < 0 || iv->k.i >= l->s->n[p->axis[d]]) return false;
+    }
+    return problem_in_runs(l->pb) && l->domain >= 0;
+}
+
 /* A read at another index: the address from all dimensions, a guard for each index that is not the axis's own
  * coordinate. */
 static int gather(Low *l, const Val *v) {
     const Param *p = &l->p->param[v->param];
     int at = -1, guard = -1;
+    if (gathers_part(l, v)) return load_at(l, v->param, address(l, v->param, v), LOAD_PLAIN);
     for (int d = 0; d < p->rank; d++) {
-        const Val *iv = &l->p->val[v->idx[d]];
         int axis = p->axis[d];
-        bool own = iv->op == OP_IDX && iv->axis == axis;
         int x = kb_cast(&l->b, TY_I64, low_val(l, v->idx[d]));
         at = add64(l, at, mul64(l, x, stride_of(l, v->param, d)));
-        if (own) continue;
+        if (is_own(l, v, d)) continue;
         int ext = is_row(l, axis) ? ins(l, (Ins){.k = K_SLOT,
                                                  .ty = TY_I64,
                                                  .rank = RANK_ROW,
@@ -317,7 +337,7 @@ static int compute(Low *l, int val) {
     case OP_RED: return reduction(l, val);
     case OP_LOAD:
         if (!val_in_place(l->p, v)) return gather(l, v);
-        return load_at(l, v->param, address(l, v->param), l->plan->load);
+        return load_at(l, v->param, address(l, v->param, NULL), l->plan->load);
     default: break;
     }
     for (int i = 0; i < op_info(v->op)->arity; i++) x[i] = low_val(l, v->a[i]);

@@ -73,12 +73,13 @@ typedef struct Sched {
     Pair pair[MAX_PAIRS]; /* those used with this stat */
 } Sched;
 /* The element axes that every lane loops over; the others are spread over the lanes. Extents of element axes must be
- * known. */
-uint32_t sched_serial(const Prog *p, const Shape *s);
+ * known. in_runs: a machine on which elements side by side are one access and a division for each is dear; axes are
+ * looped over for that, where the runs are long. */
+uint32_t sched_serial(const Prog *p, const Shape *s, bool in_runs);
 /* Phases of a simplified program. `held`: with fuse off, bit i says candidate i is held and so has a sweep of its own
  * (candidates are numbered alike for every held set). Fails with plan.* slugs where the program does not fit the limits
  * or the statistic has no pair (plan.stat_unused). */
-Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint64_t held, Sched *out);
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool in_runs, bool fuse, Stat stat, uint64_t held, Sched *out);
 /* First and last sweep in which candidate `cand` is needed when exactly `held` (bit i: candidate i) are held; -1 where
  * it is not needed. */
 void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last);

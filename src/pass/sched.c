@@ -34,6 +34,13 @@ static uint32_t elem_axes(const Prog *p, const Val *v) {
     return v->axes & ~p->row_axes;
 }
 
+static uint32_t out_axes(const Prog *p, int out) { /* element axes of an output */
+    const Param *o = &p->param[p->out[out].param];
+    uint32_t axes = 0;
+    for (int k = 0; k < o->rank; k++) axes |= 1u << o->axis[k];
+    return axes & ~p->row_axes;
+}
+
 /* Element axes of a tensor that a row axis parts in memory from its last ones. Spread over lanes together with those,
  * each element would need its place worked out by division and be read alone. A run of this many elements keeps lanes
  * busy by itself. */
@@ -97,8 +104,30 @@ static bool split_users(const Prog *p, int root, uint32_t axes, uint32_t *serial
     return more;
 }
 
-uint32_t sched_serial(const Prog *p, const Shape *s) {
+/* Where a sweep goes over more axes than a tensor of it has, each element's place in the tensor needs a division, and
+ * neighbours are read one by one: unless the tensor's axes, or those that it lacks, are looped over. Done where the
+ * others leave runs that are long enough. Reductions come before the values that are made of them. */
+static void part_tensors(const Prog *p, const Shape *s, int root, uint32_t axes, uint32_t *serial) {
+    bool needed[MAX_VALS] = {0};
+    needed[root] = true;
+    for (int v = root; v >= 0; v--) {
+        const Val *x = &p->val[v];
+        if (!needed[v] || x->op == OP_RED) continue;
+        int dep[MAX_DEPS];
+        for (int n = val_deps(p, x, dep), i = 0; i < n; i++) needed[dep[i]] = true;
+        uint32_t mapped = axes & ~*serial, own = elem_axes(p, x) & mapped, rest = mapped & ~own;
+        if (x->op != OP_LOAD || !val_in_place(p, x) || !own || !rest) continue;
+        bool fast = own >> (31 - __builtin_clz(mapped)) & 1;
+        if (extent_of(s, fast ? own : rest) >= LONG_RUN) *serial |= fast ? rest : own;
+    }
+}
+
+uint32_t sched_serial(const Prog *p, const Shape *s, bool in_runs) {
     uint32_t serial = axes_apart(p, s);
+    for (int i = 0; i < p->nvals && in_runs; i++)
+        if (p->val[i].op == OP_RED)
+            part_tensors(p, s, p->val[i].a[0], elem_axes(p, &p->val[p->val[i].a[0]]) | p->val[i].over, &serial);
+    for (int i = 0; i < p->nouts && in_runs; i++) part_tensors(p, s, p->out[i].val, out_axes(p, i), &serial);
     for (bool again = true; again;) {
         again = split_reductions(p, &serial);
         for (int i = 0; i < p->nvals; i++) {
@@ -106,10 +135,7 @@ uint32_t sched_serial(const Prog *p, const Shape *s) {
             if (v->op == OP_RED) again |= split_users(p, v->a[0], elem_axes(p, &p->val[v->a[0]]) | v->over, &serial);
         }
         for (int i = 0; i < p->nouts; i++) {
-            const Param *o = &p->param[p->out[i].param];
-            uint32_t axes = 0;
-            for (int k = 0; k < o->rank; k++) axes |= 1u << o->axis[k];
-            again |= split_users(p, p->out[i].val, axes & ~p->row_axes, &serial);
+            again |= split_users(p, p->out[i].val, out_axes(p, i), &serial);
         }
     }
     return serial;
@@ -446,8 +472,8 @@ static void find_cands(Make *m) {
     }
 }
 
-Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint64_t held, Sched *out) {
-    *out = (Sched){.fuse = fuse, .stat = stat, .serial = sched_serial(p, s)};
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool in_runs, bool fuse, Stat stat, uint64_t held, Sched *out) {
+    *out = (Sched){.fuse = fuse, .stat = stat, .serial = sched_serial(p, s, in_runs)};
     if (!fuse && stat != STAT_TWO_PASS)
         return diag(cx, S_PLAN_STAT_NEEDS_FUSE, NOWHERE, "fuse=on, or stat=two-pass",
                     "stat=%s joins two sweeps, fuse=off keeps them apart", stat_text(stat));
@@ -471,10 +497,7 @@ Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool fuse, Stat stat, uint
         fits = add_sink(&m, SINK_RED, v, d, m.red_level[v]);
     }
     for (int i = 0; i < p->nouts && fits; i++) {
-        const Param *o = &p->param[p->out[i].param];
-        uint32_t axes = 0;
-        for (int k = 0; k < o->rank; k++) axes |= 1u << o->axis[k];
-        int d = domain_find(&m, axes & ~p->row_axes);
+        int d = domain_find(&m, out_axes(p, i));
         fits = d >= 0 && add_sink(&m, SINK_OUT, i, d, level_of(&m, p->out[i].val, out->domain[d].serial));
     }
     if (!fits)

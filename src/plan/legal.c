@@ -587,7 +587,7 @@ static Err sched_get(Cx *cx, SchedMemo *m, const Problem *pb, const Plan *plan, 
         Cx own = {.a = m->a};
         x = NEW(m->a, Made);
         *x = (Made){.fuse = fuse, .stat = (Stat)plan->stat, .held = held};
-        x->err = sched_make(&own, pb->prog, &pb->shape, fuse, x->stat, held, &x->sc);
+        x->err = sched_make(&own, pb->prog, &pb->shape, problem_in_runs(pb), fuse, x->stat, held, &x->sc);
         x->why = own.first;
         GROW(m->a, m->made, m->n, m->cap);
         m->made[m->n++] = x;

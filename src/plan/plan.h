@@ -74,6 +74,9 @@ typedef struct Problem {
     bool summed_budget; /* the prior system's rule: stripes of all values added, not those that live at once */
     uint32_t strided;   /* bit p: parameter p's element strides are run-time arguments */
 } Problem;
+static inline bool problem_in_runs(const Problem *pb) { /* of sched_make */
+    return pb->caps.kind == KIND_HOST;
+}
 /* noalias is set, summed_budget is not: change them in *out. */
 Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, uint32_t strided, Problem *out);
 

@@ -103,7 +103,7 @@ typedef struct Holdable {
 
 static Err add_holdable(Cx *cx, const Problem *pb, bool fuse, Stat stat, Holdable *out) {
     Sched sc;
-    Err e = sched_make(cx, pb->prog, &pb->shape, fuse, stat, 0, &sc);
+    Err e = sched_make(cx, pb->prog, &pb->shape, problem_in_runs(pb), fuse, stat, 0, &sc);
     for (int i = 0; !e && i < sc.ncands; i++) {
         bool known = false;
         for (int k = 0; k < out->n; k++) known |= str_eq(out->cand[k].name, sc.cand[i].name);
@@ -549,7 +549,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     Holdable all;
     Sched sc;
     Err e = find_holdable(cx, pb, &all);
-    if (!e) e = sched_make(cx, pb->prog, &pb->shape, true, STAT_TWO_PASS, 0, &sc);
+    if (!e) e = sched_make(cx, pb->prog, &pb->shape, problem_in_runs(pb), true, STAT_TWO_PASS, 0, &sc);
     if (!e) e = space_of_plan(cx, &base, out);
     if (e) return e;
     bool host = pb->caps.kind == KIND_HOST, ordered = is_ordered(pb->prog);

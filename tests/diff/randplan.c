@@ -31,7 +31,7 @@ static int draw(const Caps *c, Rng *r, int d) {
 static void draw_holds(Cx *cx, const Problem *pb, Rng *r, Plan *plan) {
     Sched *sc = NEW(cx->a, Sched);
     Cx own = {.a = cx->a};
-    if (sched_make(&own, pb->prog, &pb->shape, plan->fuse, (Stat)plan->stat, 0, sc) != OK) return;
+    if (sched_make(&own, pb->prog, &pb->shape, problem_in_runs(pb), plan->fuse, (Stat)plan->stat, 0, sc) != OK) return;
     const int bias = rng_int(r, 3); /* few, some or many kept */
     for (int i = 0; i < sc->ncands; i++) {
         const Cand *c = &sc->cand[i];

@@ -175,7 +175,7 @@ static void demand_check(Audit *a, const CaseInfo *c, const Counted *k) {
     check(a, real_at(d, "live_values") >= 0, "demand", c->place, "live_values is no count");
     int64_t rounds;
     int sweeps;
-    if (!c->plan_known || !plan_rounds(a->m, c->p, &c->plan, &rounds, &sweeps)) {
+    if (k->serial || !c->plan_known || !plan_rounds(a->m, c->p, &c->plan, &rounds, &sweeps)) {
         unknown(a, "demand", c->place, "rounds by the program alone: its sweeps loop over some axes, or fill stripes");
     } else {
         same_number(a, c, "demand", "lane_rounds, by the program alone,", real_at(d, "lane_rounds"), (double)rounds);
