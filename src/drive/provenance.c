@@ -55,6 +55,21 @@ Err binaries_make(Cx *cx, const EvidenceAsk *q, json_t *list) {
     return err;
 }
 
+/* A list of paths without their folders, which say where a person works and nothing of what was measured. */
+static const char *bare(Cx *cx, const char *list) {
+    Buf b = buf_new(cx->a);
+    for (const char *at = list; *at;) {
+        const size_t n = strcspn(at, ":");
+        const char *name = at;
+        for (size_t i = 0; i + 1 < n; i++)
+            if (at[i] == '/') name = at + i + 1;
+        buf_fmt(&b, "%.*s", (int)(at + n - name), name);
+        at += n;
+        if (*at) buf_str(&b, ":"), at++;
+    }
+    return b.n ? b.s : "";
+}
+
 static void environment(Cx *cx, json_t *o) {
     static const char *const heads[] = {"ROWFOLD_", "CUDA_",   "MALLOC_",     "GOMP_",           "OMP_",
                                         "CC=",      "TMPDIR=", "LD_PRELOAD=", "LD_LIBRARY_PATH="};
@@ -62,7 +77,7 @@ static void environment(Cx *cx, json_t *o) {
         for (int i = 0; i < COUNT(heads); i++) {
             const char *eq = strchr(*v, '=');
             if (!eq || !str_starts(*v, heads[i])) continue;
-            json_object_set_new(o, arena_str(cx->a, *v, (size_t)(eq - *v)), record_text(eq + 1));
+            json_object_set_new(o, arena_str(cx->a, *v, (size_t)(eq - *v)), record_text(bare(cx, eq + 1)));
             break;
         }
 }
