@@ -515,6 +515,26 @@ static bool only_rows(const Prog *p, int param) { /* one element a row */
     return true;
 }
 
+/* Where all rows run at once, a row is soonest done by packs even if they do not divide it, one a lane or fewer: groups
+ * that fill a unit also keep the next launch's from crowding onto it (measured at 23x769 and 128x2048 of f32). */
+static void few_rows(Cx *cx, const Problem *pb, int64_t n, Space *s) {
+    int pack = 16 / widest_type(pb->prog), V[2], nV = 0, W[4], nW = 0;
+    if (pb->caps.max_pack_bytes) pack = pb->caps.max_pack_bytes / widest_type(pb->prog);
+    while (pack > 1 && !dim_is_legal(DIM_V, pack)) pack--;
+    add_once(V, &nV, pack);
+    add_once(V, &nV, widest_pack(pb, n));
+    static const int quarters[] = {4, 8, 2, 1}; /* of as many lanes as there are packs */
+    for (int i = 0; i < COUNT(quarters); i++) {
+        const int64_t w = ceil_div(ceil_div(n, pack) * quarters[i], 4), L = pb->caps.subgroup;
+        int64_t fit = i64_min(ceil_div(w, L) * L, pb->caps.max_lanes);
+        while (fit > 1 && !dim_is_legal(DIM_W, (int)fit)) fit--;
+        add_once(W, &nW, (int)fit);
+    }
+    set_dim(cx, s, DIM_V, V, nV);
+    set_dim(cx, s, DIM_W, W, nW);
+    set_dim(cx, s, DIM_P, (const int[]){1}, 1);
+}
+
 /* What NVIDIA GPUs have beyond others. Rows that are long, or so few that they do not fill the machine, are shared by
  * the groups of a cluster, which were measured to do best with 256 or 512 lanes each; launches that are short are
  * started while the one before ends. */
@@ -534,9 +554,14 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
     }
     if (rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH)
         set_dim(cx, s, DIM_overlap, (const int[]){OVERLAP_ON, OVERLAP_OFF}, 2);
+    if (rows > 0 && rows <= pb->caps.units && !ordered) few_rows(cx, pb, n, s);
     bool few = rows >= 0 && rows * 2 < pb->caps.units && bytes >= SHARED_ROW;
     if (ordered || pb->caps.max_cluster < 16 || (!few && bytes < LONG_ROW)) return;
-    if (few)
+    int fill = 16; /* groups a row that fill the machine */
+    while (fill > 1 && rows * fill > pb->caps.units) fill /= 2;
+    if (few && bytes < LONG_ROW)
+        set_dim(cx, s, DIM_cluster, (const int[]){fill, 1, fill / 2}, fill > 2 ? 3 : 2);
+    else if (few)
         set_dim(cx, s, DIM_cluster, (const int[]){16, 8, 1}, 3);
     else
         set_dim(cx, s, DIM_cluster, (const int[]){8, 4, 1}, 3);
