@@ -62,7 +62,7 @@ _rowfold() {
         ;;
     bench)
         mapfile -t COMPREPLY < <(
-            compgen -W "smoke prior-12 prior-25-reload prior-25-register llm-20" -- "$word"
+            compgen -W "smoke prior-12 prior-25-reload prior-25-register llm-20 order" -- "$word"
             compgen -f -X '!*.suite' -- "$word"
         )
         ;;

@@ -135,7 +135,7 @@ OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
                            .stat = (Stat)plan->stat,
                            .reciprocal = plan->div == DIV_RECIPROCAL,
                            .fast_exp = plan->exp == EXP_FAST,
-                           .native_math = !pb->caps.poly_math};
+                           .native_math = !pb->caps.poly_math && plan->exp != EXP_OWN};
 }
 
 /* Inputs that a call overwrites are put back, outputs poisoned. */

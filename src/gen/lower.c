@@ -543,7 +543,7 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     if (err) return err;
     const Prog *p = pb->prog;
     k->name = p->name, k->prog = p, k->shape = pb->shape, k->plan = *plan;
-    k->subgroup = pb->caps.subgroup, k->poly = pb->caps.poly_math;
+    k->subgroup = pb->caps.subgroup, k->poly = pb->caps.poly_math || plan->exp == EXP_OWN;
     k->root = -1, k->nreds = sc->nreds, k->ndomains = sc->ndomains;
     memcpy(k->domain, sc->domain, sizeof k->domain);
     abi_of(p, &k->abi);

@@ -219,7 +219,7 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
                     dim_info(DIM_overlap)->word[plan->overlap], kind_text(kind));
     if (plan->stages && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "stages=%d: not on %s machines", plan->stages, kind_text(kind));
-    if (plan->exp && (kind != KIND_CUDA || pb->caps.poly_math))
+    if (plan->exp == EXP_FAST && (kind != KIND_CUDA || pb->caps.poly_math))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "exp=fast: not on %s machines%s", kind_text(kind),
                     pb->caps.poly_math ? " with rowfold's own functions" : "");
     if (plan->cluster > (pb->caps.max_cluster > 1 && kind == KIND_CUDA ? pb->caps.max_cluster : 1))
@@ -322,8 +322,8 @@ static Err check_fixed(Cx *cx, const Plan *plan) {
                     "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc, plan->V,
                     plan_lanes(plan) * plan->acc, FIXED_PARTIALS);
     if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT ||
-        plan->exp != EXP_EXACT)
-        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact exp=exact",
+        plan->exp == EXP_FAST)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact exp=exact or own",
                     "order=fixed with combine=%s stat=%s div=%s exp=%s", dim_info(DIM_combine)->word[plan->combine],
                     stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div],
                     dim_info(DIM_exp)->word[plan->exp]);

@@ -18,7 +18,7 @@ typedef struct Plan {
 } Plan;
 enum { FUSE_OFF, FUSE_ON };
 enum { DIV_EXACT, DIV_RECIPROCAL };
-enum { EXP_EXACT, EXP_FAST };
+enum { EXP_EXACT, EXP_FAST, EXP_OWN };
 enum { ORDER_PLAN, ORDER_FIXED, ORDER_SERIAL };
 enum { FIXED_PARTIALS = 1024 }; /* of order=fixed: element e of a row is added to partial e mod 1,024 */
 enum { COMBINE_INNER, COMBINE_OUTER };

@@ -215,23 +215,36 @@ static Err open_all_holds(Cx *cx, const Problem *pb, const Holdable *all, const 
     return e;
 }
 
-/* A fixed order leaves the other dimensions that shape a sum one value; items behind it in the text may still ask for
- * more. */
-static void fit_order(Cx *cx, Space *s, int order) {
+static bool is_named(const char *text, int d) {
+    Item it;
+    while (item_next(&text, &it))
+        if (dim_find(it.name, it.nname) == d) return true;
+    return false;
+}
+
+/* A fixed order leaves the other dimensions that shape a sum one value, but for those that the text names: what it asks
+ * of them stands, and is refused where it does not go with the order. */
+static void fit_order(Cx *cx, const Problem *pb, Space *s, int order, const char *text) {
     static const int one_dims[] = {DIM_V, DIM_stat, DIM_div, DIM_exp};
+    const int subgroup = pb->caps.subgroup;
+    /* where the lanes of a subgroup are the hardware's, they alone are joined from the outside in; lanes in turn are
+     * better many than none */
+    if (order == ORDER_FIXED && pb->caps.kind != KIND_HOST && !is_named(text, DIM_W))
+        set_dim(cx, s, DIM_W, (const int[]){subgroup > 16 ? subgroup : 64, 16}, 2);
     for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++)
-        set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
+        if (!is_named(text, one_dims[i])) set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
     if (order == ORDER_FIXED) {
         int acc[8], n = 0;
         for (int i = 0; i < s->n[DIM_W] && n < COUNT(acc); i++) {
             int W = s->value[DIM_W][i];
             if (FIXED_PARTIALS % W == 0 && dim_is_legal(DIM_acc, FIXED_PARTIALS / W)) acc[n++] = FIXED_PARTIALS / W;
         }
-        if (n) set_dim(cx, s, DIM_acc, acc, n);
-        set_dim(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
+        if (n && !is_named(text, DIM_acc)) set_dim(cx, s, DIM_acc, acc, n);
+        if (!is_named(text, DIM_combine)) set_dim(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
     } else if (order == ORDER_SERIAL) {
         static const int single[] = {DIM_W, DIM_acc, DIM_flight};
-        for (int i = 0; i < COUNT(single); i++) set_dim(cx, s, single[i], (const int[]){1}, 1);
+        for (int i = 0; i < COUNT(single); i++)
+            if (!is_named(text, single[i])) set_dim(cx, s, single[i], (const int[]){1}, 1);
     }
 }
 
@@ -273,16 +286,9 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
         int d = dim_find(it.name, it.nname);
         if (d < 0) return diag(cx, S_PLAN_DIMENSION, NOWHERE, dim_names(cx), "%s", item_quote(cx, it.name, it.nname));
         e = open_dim(cx, d, &it, s);
-        if (!e && d == DIM_order && s->n[d] == 1) fit_order(cx, s, s->value[d][0]);
     }
+    if (!e && is_named(whole, DIM_order) && s->n[DIM_order] == 1) fit_order(cx, pb, s, s->value[DIM_order][0], whole);
     return e;
-}
-
-static bool is_named(const char *text, int d) {
-    Item it;
-    while (item_next(&text, &it))
-        if (dim_find(it.name, it.nname) == d) return true;
-    return false;
 }
 
 static int least(const Space *s, int d) {

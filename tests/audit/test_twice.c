@@ -78,7 +78,7 @@ static bool case_make(Case *c, int number) {
     const char *why = "";
     tensors(c, fill, seed, scalar);
     for (int a = 0; a < MAX_AXES; a++) ext[a] = a < c->p->naxes && c->p->axis[a].ext < 0 ? c->s.n[a] : -1;
-    c->own = own_new(c->prog, ext, fill_text(fill), seed, scalar, c->plan_text, !caps.poly_math, &why);
+    c->own = own_new(c->prog, ext, fill_text(fill), seed, scalar, c->plan_text, !c->kern->poly, &why);
     if (!c->own) fail_msg("program %d: %s\n%s", number, why, c->prog);
     return true;
 }

@@ -32,7 +32,7 @@ static const Dim dims[] = {
     {"early", "off on"},
     {"grid", NULL},
     {"prefetch", NULL},
-    {"exp", "exact fast"},
+    {"exp", "exact fast own"},
     {"overlap", "off on fetch"},
 };
 enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
