@@ -20,14 +20,20 @@ typedef enum Call {
     CALL_STG,
     CALL_STS,
     CALL_SCT,
+    CALL_LR,
+    CALL_SR,
     CALL_AHEAD
 } Call;
 static const struct {
     const char *head;
     Call call;
-} calls[] = {{"ld_", CALL_LD},   {"ldn_", CALL_LDN}, {"ldg_", CALL_LDG}, {"lds_", CALL_LDS},
-             {"gat_", CALL_GAT}, {"st_", CALL_ST},   {"stx_", CALL_STX}, {"stn_", CALL_STN},
-             {"stg_", CALL_STG}, {"sts_", CALL_STS}, {"sct_", CALL_SCT}, {"__builtin_prefetch", CALL_AHEAD}};
+} calls[] = {{"ld_", CALL_LD},   {"ldn_", CALL_LDN},
+             {"ldg_", CALL_LDG}, {"lds_", CALL_LDS},
+             {"gat_", CALL_GAT}, {"st_", CALL_ST},
+             {"stx_", CALL_STX}, {"stn_", CALL_STN},
+             {"stg_", CALL_STG}, {"sts_", CALL_STS},
+             {"sct_", CALL_SCT}, {"lr_", CALL_LR},
+             {"sr_", CALL_SR},   {"__builtin_prefetch", CALL_AHEAD}};
 
 typedef struct Frame { /* an open brace or parenthesis */
     char open;
@@ -50,6 +56,7 @@ typedef struct Scan {
     Frame frame[DEPTH];
     Moved moved[MAX_PARAMS];
     bool ahead, fence;
+    int rows; /* registers of rows side by side, where the unit takes those; else 0 */
 } Scan;
 
 #define DISAGREE(slug, ...) return diag(q->cx, slug, NOWHERE, NULL, __VA_ARGS__)
@@ -98,6 +105,12 @@ static int64_t rounds_here(const Scan *q) {
 static Err call_done(Scan *q, const Frame *f) {
     if (f->param < 0) return OK;
     Moved *m = &q->moved[f->param];
+    if (q->rows) { /* a register or a scalar for one element of all rows */
+        bool load = f->call == CALL_LR || f->call == CALL_GAT, store = f->call == CALL_SR || f->call == CALL_SCT;
+        m->loaded += f->call == CALL_LDS ? f->rounds * q->rows : load ? f->rounds : 0;
+        m->stored += store ? f->rounds : 0;
+        return OK;
+    }
     int64_t full = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup,
             part = f->last ? number_at(f->last) : -1;
     bool counted =
@@ -123,6 +136,8 @@ static Err call_done(Scan *q, const Frame *f) {
     case CALL_SCT: m->stored += f->rounds * part; break;
     case CALL_STS: m->scalar_stores += f->rounds; break;
     case CALL_AHEAD: q->ahead = true; break;
+    case CALL_LR: /* of rows side by side alone */
+    case CALL_SR: DISAGREE(S_AUDIT_TEXT, "rows of %s at once", q->k->prog->param[f->param].name);
     case CALL_NONE: break;
     }
     return OK;
@@ -243,6 +258,40 @@ static void expect(const Kern *k, int first, int64_t rounds, Moved *want) {
     }
 }
 
+/* Rows side by side: every instruction reaches one element of each, by registers or, where they share it, once. What is
+ * one a row may be loaded again in every step. */
+static void expect_rows(const Scan *q, int first, int64_t rounds, Moved *want) {
+    const Kern *k = q->k;
+    for (int n = first; n >= 0; n = k->node[n].next) {
+        const Node *nd = &k->node[n];
+        if (nd->kind == NODE_LOOP) {
+            expect_rows(q, nd->child, rounds * nd->count, want);
+            continue;
+        }
+        const int64_t elements = nd->kind == NODE_SWEEP ? k->domain[nd->domain].n_mapped : 1;
+        for (int i = nd->i0; i < nd->i1; i++) {
+            const Ins *in = &k->ins[i];
+            const bool load = in->k == K_LOADP || in->k == K_LOAD1, store = in->k == K_STOREP || in->k == K_STORE1;
+            if (load) want[in->param].loaded += rounds * q->rows * (in->rank == RANK_ELEM ? elements : elements > 0);
+            if (store) want[in->param].stored += rounds * q->rows * elements;
+            if (load && in->rank != RANK_ELEM && nd->kind == NODE_SWEEP) want[in->param].scalar_loads++;
+        }
+    }
+}
+
+static Err compare_rows(Scan *q) {
+    Moved want[MAX_PARAMS] = {{0}};
+    expect_rows(q, q->k->root, 1, want);
+    for (int p = 0; p < q->k->prog->nparams; p++) {
+        const Moved *m = &q->moved[p], *w = &want[p];
+        if (m->stored != w->stored || m->loaded < w->loaded || (!w->scalar_loads && m->loaded != w->loaded))
+            DISAGREE(S_AUDIT_MOVED, "%s: %lld registers of rows loaded and %lld stored; the kern says %lld and %lld",
+                     q->k->prog->param[p].name, (long long)m->loaded, (long long)m->stored, (long long)w->loaded,
+                     (long long)w->stored);
+    }
+    return OK;
+}
+
 static Err compare(Scan *q) {
     Moved want[MAX_PARAMS] = {{0}};
     expect(q->k, q->k->root, 1, want);
@@ -284,6 +333,7 @@ Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
     for (int p = 0; p < k->prog->nparams; p++)
         if (k->abi.ptr[p] >= 0 && !strstr(from, arena_printf(cx->a, "restrict p%d = a[%d].p;", p, k->abi.ptr[p])))
             DISAGREE(S_AUDIT_POINTER, "%s is not taken from argument %d", k->prog->param[p].name, k->abi.ptr[p]);
+    if (strstr(from, "for (i64 row = row0, rows;")) q->rows = k->plan.P / k->subgroup;
     Err e = scan(q, from);
-    return e ? e : compare(q);
+    return e ? e : q->rows ? compare_rows(q) : compare(q);
 }

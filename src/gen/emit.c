@@ -188,6 +188,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                             [KIND_METAL] = {&speak_metal, DIALECT_METAL}};
     const Speak *speak = spoken[pb->caps.kind].speak;
     Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1, .wide = "ll"};
+    if (speak == &speak_host && host_takes_rows(&e)) e.speak = &speak_rows;
     e.speak->head(&e);
     emit_nodes(&e, k->root);
     e.speak->tail(&e);

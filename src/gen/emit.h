@@ -46,6 +46,7 @@ struct Emit {
     bool grouped;                /* the step's text is one group of registers, looped over by g */
     int copies;                  /* registers the text of a step spells: R, or those of a group */
     int L, R;                    /* elements of a register, registers of a row's lanes */
+    uint8_t *vary;               /* hostrows.c: how values differ from row to row */
     bool *is_short, *short_cell; /* i64 values of elements, and cells of such, that are spelt with 32 bits */
     /* of the dialects of GPUs */
     const GpuWords *words;
@@ -65,7 +66,8 @@ struct Emit {
     int64_t private_bytes, shared_bytes;
 };
 int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
-extern const Speak speak_host, speak_cuda, speak_opencl, speak_metal;
+extern const Speak speak_host, speak_rows, speak_cuda, speak_opencl, speak_metal;
+bool host_takes_rows(Emit *e); /* is the unit one of speak_rows? */
 void host_find_short(Emit *e);
 bool host_index_rises(const Emit *e, int fold); /* of a K_FOLD2: is its index above all that came before? */
 void host_prelude(Emit *e, const char *body, Buf *out);

@@ -1,7 +1,7 @@
 /* The host dialect: a row's W lanes are R registers of L elements. A value of rank ROW is a scalar, of LANE and PACK
  * one register each of R, of ELEM one for each chunk in flight, pack element and register. Which elements are active is
  * known in the text, so a partial register is a prefix. */
-#include "emit.h"
+#include "hostgen.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@ static const Ins *at(const Emit *e, int i) {
     return &e->k->ins[i];
 }
 
-static const char *scalar_type(Ty t) {
+const char *host_scalar_type(Ty t) {
     return t == TY_BOOL ? "b1" : ty_text(t);
 }
 
@@ -19,7 +19,7 @@ static const char *storage_type(Ty t) {
     return t == TY_BOOL ? "bool8" : ty_text(t);
 }
 
-static const char *literal(Emit *e, Ty ty, Num c) {
+const char *host_literal(Emit *e, Ty ty, Num c) {
     if (ty == TY_BOOL) return c.b ? "1" : "0";
     if (ty == TY_F32 && isnan(c.f)) return "__builtin_nanf(\"\")";
     if (ty == TY_F32 && isinf(c.f)) return c.f < 0 ? "(-__builtin_inff())" : "__builtin_inff()";
@@ -30,7 +30,7 @@ static const char *literal(Emit *e, Ty ty, Num c) {
 
 /* A value as a scalar (rank ROW) */
 static const char *scalar(Emit *e, int i) {
-    return at(e, i)->k == K_CONST ? literal(e, at(e, i)->ty, at(e, i)->c) : emit_text(e, "v%d", i);
+    return at(e, i)->k == K_CONST ? host_literal(e, at(e, i)->ty, at(e, i)->c) : emit_text(e, "v%d", i);
 }
 
 static const char *reg_name(Emit *e, int i, int f, int v, int r) {
@@ -50,7 +50,7 @@ static const char *reg(Emit *e, int i, int f, int v, int r) {
 static const char *reg_short(Emit *e, int i, int f, int v, int r) {
     const Ins *in = at(e, i);
     if (in->rank != RANK_ROW) return reg_name(e, i, f, v, r);
-    if (in->k == K_CONST) return emit_text(e, "bc_vi32(%s)", literal(e, TY_I32, num_cast(TY_I32, in->c, TY_I64)));
+    if (in->k == K_CONST) return emit_text(e, "bc_vi32(%s)", host_literal(e, TY_I32, num_cast(TY_I32, in->c, TY_I64)));
     return emit_text(e, "bc_vi32(cast_i64_i32(%s))", scalar(e, i));
 }
 
@@ -84,7 +84,7 @@ static const char *fill_in(Emit *e, const char *spell, const char *type, const c
     return b.s;
 }
 
-static const char *apply(Emit *e, Op op, bool vector, Ty ty, const char *x, const char *y, const char *z) {
+const char *host_apply(Emit *e, Op op, bool vector, Ty ty, const char *x, const char *y, const char *z) {
     const char *type = emit_text(e, "%s%s", vector ? "v" : "", ty_text(ty));
     const char *t = fill_in(e, op_info(op)->spell[DIALECT_HOST], type, x, y, z);
     return strchr(t, ' ') && t[strlen(t) - 1] != ')'    ? emit_text(e, "(%s)", t)
@@ -93,7 +93,7 @@ static const char *apply(Emit *e, Op op, bool vector, Ty ty, const char *x, cons
 }
 
 /* The type a function's name carries: the operands' for comparisons, the result's for the others. */
-static Ty name_type(const Emit *e, const Ins *in) {
+Ty host_name_type(const Emit *e, const Ins *in) {
     OpTyping t = op_info(in->op)->typing;
     return t == TR_CMP ? at(e, in->a[0])->ty : in->ty;
 }
@@ -121,7 +121,7 @@ static const char *value(Emit *e, int at_ins, bool vector, int f, int v, int r) 
             return emit_text(e, "cast_vi32_%s(%s)", ty_text(in->to), reg_name(e, in->a[0], f, v, r));
         return emit_text(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(at(e, in->a[0])->ty), ty_text(in->to), x[0]);
     }
-    return apply(e, in->op, vector, whole ? TY_I32 : name_type(e, in), x[0], x[1], x[2]);
+    return host_apply(e, in->op, vector, whole ? TY_I32 : host_name_type(e, in), x[0], x[1], x[2]);
 }
 
 static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
@@ -130,18 +130,18 @@ static void declare(Emit *e, int i, const char *name, bool vector, const char *w
     if (vector)
         line(e, "v%s %s = %s;%s", ty_text(reg_type(e, i)), name, what, note);
     else
-        line(e, "%s %s = %s;%s", scalar_type(in->ty), name, what, note);
+        line(e, "%s %s = %s;%s", host_scalar_type(in->ty), name, what, note);
 }
 
 /* ---- memory ---- */
 
-static Ty tensor_type(const Emit *e, int param) {
+Ty host_tensor_type(const Emit *e, int param) {
     return e->k->prog->param[param].ty;
 }
 
 /* x as the tensor's own compute type, for a store */
 static const char *stored(Emit *e, const Ins *in, const char *x, bool vector) {
-    Ty to = tensor_type(e, in->param);
+    Ty to = host_tensor_type(e, in->param);
     return ty_compute(to) == in->ty
                ? x
                : emit_text(e, "cast_%s%s_%s(%s)", vector ? "v" : "", ty_text(in->ty), ty_text(to), x);
@@ -183,7 +183,7 @@ static const char *cell(Emit *e, int c, int acc, int r) {
                                             : emit_text(e, "c%d_%d_%d", c, acc, r);
 }
 
-static Ty cell_type(const Emit *e, int c) {
+Ty host_cell_type(const Emit *e, int c) {
     return e->short_cell[c] ? TY_I32 : e->k->cell[c].ty;
 }
 
@@ -191,7 +191,7 @@ static const char *only(Emit *e, int n) {
     return n == e->L ? NULL : emit_text(e, "pre_vbool(%d)", n);
 }
 
-static const char *join_name(Op op) {
+const char *host_join_name(Op op) {
     switch (op) {
     case OP_ADD: return "add";
     case OP_MUL: return "mul";
@@ -210,7 +210,7 @@ static void join(Emit *e, int i) {
     int R = e->R, pad = 1;
     const char **x = NEWN(e->cx->a, const char *, R);
     while (pad < R) pad *= 2;
-    line(e, "%s v%d;", scalar_type(in->ty), i);
+    line(e, "%s v%d;", host_scalar_type(in->ty), i);
     line(e, "{");
     e->depth++;
     bool inner = e->k->plan.combine == COMBINE_INNER;
@@ -218,17 +218,18 @@ static void join(Emit *e, int i) {
         x[r] = emit_text(e, "t%d", r);
         const char *from = reg(e, in->a[0], 0, 0, r);
         if (inner)
-            line(e, "%s t%d = hj_%s_v%s(%s);", scalar_type(in->ty), r, join_name(in->op), ty_text(in->ty), from);
+            line(e, "%s t%d = hj_%s_v%s(%s);", host_scalar_type(in->ty), r, host_join_name(in->op), ty_text(in->ty),
+                 from);
         else
             line(e, "v%s t%d = %s;", ty_text(in->ty), r, from);
     }
     for (int h = pad / 2; h >= 1; h /= 2)
         for (int r = 0; r < h && r + h < R; r++)
-            line(e, "t%d = %s;", r, apply(e, in->op, !inner, in->ty, x[r], x[r + h], NULL));
+            line(e, "t%d = %s;", r, host_apply(e, in->op, !inner, in->ty, x[r], x[r + h], NULL));
     if (inner)
         line(e, "v%d = t0;", i);
     else
-        line(e, "v%d = hj_%s_v%s(t0);", i, join_name(in->op), ty_text(in->ty));
+        line(e, "v%d = hj_%s_v%s(t0);", i, host_join_name(in->op), ty_text(in->ty));
     e->depth--;
     line(e, "}");
 }
@@ -236,10 +237,10 @@ static void join(Emit *e, int i) {
 /* Which lane's pair wins does not depend on the order they are asked in: registers first, then the lanes of one. */
 static void join_arg(Emit *e, int i) {
     const Ins *in = at(e, i);
-    const char *t = ty_text(in->ty), *op = join_name(in->op);
+    const char *t = ty_text(in->ty), *op = host_join_name(in->op);
     const bool is_short = e->is_short[in->a[1]] || at(e, in->a[1])->rank == RANK_ROW;
     const char *index = is_short ? "i32" : "i64";
-    line(e, "%s v%d;", scalar_type(in->ty), i);
+    line(e, "%s v%d;", host_scalar_type(in->ty), i);
     line(e, "i64 v%d;", i + 1);
     line(e, "{");
     e->depth++;
@@ -281,20 +282,20 @@ static void host_block(Emit *e, int i) {
         return;
     case K_LOAD1: {
         const char *x =
-            emit_text(e, "lds_%s(p%d + %s)", ty_text(tensor_type(e, in->param)), in->param, scalar(e, in->a[0]));
+            emit_text(e, "lds_%s(p%d + %s)", ty_text(host_tensor_type(e, in->param)), in->param, scalar(e, in->a[0]));
         if (in->a[1] >= 0) x = emit_text(e, "%s ? %s : %s", scalar(e, in->a[1]), x, scalar(e, in->a[2]));
         declare(e, i, name, false, x);
         return;
     }
     case K_STORE1:
-        line(e, "sts_%s(p%d + %s, %s);", ty_text(tensor_type(e, in->param)), in->param, scalar(e, in->a[0]),
+        line(e, "sts_%s(p%d + %s, %s);", ty_text(host_tensor_type(e, in->param)), in->param, scalar(e, in->a[0]),
              stored(e, in, scalar(e, in->a[2]), false));
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
             for (int r = 0; r < e->copies; r++)
-                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(cell_type(e, in->imm)),
-                     literal(e, in->ty, in->c));
+                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(host_cell_type(e, in->imm)),
+                     host_literal(e, in->ty, in->c));
         return;
     case K_CELL:
         for (int r = 0; r < e->copies; r++)
@@ -324,7 +325,7 @@ static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
 
 /* cell = op(cell, x), kept where not active */
 static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, int n) {
-    const char *sum = apply(e, op, true, ty, cell, x, NULL);
+    const char *sum = host_apply(e, op, true, ty, cell, x, NULL);
     if (n < e->L) sum = emit_text(e, "sel_v%s(pre_vbool(%d), %s, %s)", ty_text(ty), n, sum, cell);
     line(e, "%s = %s;", cell, sum);
 }
@@ -336,7 +337,8 @@ static void fold_arg(Emit *e, int i, int f, int v, int r, int n) {
     const char *index = is_short ? reg_short(e, in->a[1], f, v, r) : reg(e, in->a[1], f, v, r);
     const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r), *t = ty_text(in->ty);
     const char *rule = host_index_rises(e, i) ? "later" : "better", *w = is_short ? "i32" : "i64";
-    const char *m = emit_text(e, "%s_%s_v%s_%s(%s, %s, %s, %s)", rule, join_name(in->op), t, w, x, index, best, where);
+    const char *m =
+        emit_text(e, "%s_%s_v%s_%s(%s, %s, %s, %s)", rule, host_join_name(in->op), t, w, x, index, best, where);
     if (n < e->L) m = emit_text(e, "%s & %s", m, only(e, n));
     line(e, "{");
     line(e, "    vbool m = %s;", m);
@@ -351,7 +353,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
     const Ins *in = at(e, i);
     const Plan *p = &e->k->plan;
     const char *name = emit_text(e, "v%d_%d_%d_%d", i, f, v, r), *x;
-    const char *t = in->param >= 0 ? ty_text(tensor_type(e, in->param)) : "";
+    const char *t = in->param >= 0 ? ty_text(host_tensor_type(e, in->param)) : "";
     switch (in->k) {
     case K_OP: declare(e, i, name, true, value(e, i, true, f, v, r)); return;
     case K_ELEM:
@@ -424,7 +426,7 @@ static void host_step(Emit *e, int i, const Step *s) {
     }
     for (int r = 0; pack && r < e->copies; r++)
         declare(e, i, emit_text(e, "v%d_%d", i, r), true,
-                emit_text(e, "bc_v%s(%s)", ty_text(in->ty), in->k == K_ACTIVE ? "0" : literal(e, in->ty, in->c)));
+                emit_text(e, "bc_v%s(%s)", ty_text(in->ty), in->k == K_ACTIVE ? "0" : host_literal(e, in->ty, in->c)));
     for (int f = 0; f < e->k->plan.flight; f++)
         for (int v = 0; v < e->k->plan.V; v++)
             for (int r = 0; r < e->copies; r++) {
@@ -469,11 +471,8 @@ static void prefetch(Emit *e, const Step *s) {
     }
 }
 
-static void host_head(Emit *e) {
+void host_open(Emit *e) {
     const Kern *k = e->k;
-    e->L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup;
-    e->R = e->copies = k->plan.W / e->L;
-    host_find_short(e);
     line(e, "void rowfold_kernel_%s(const slot *restrict a, i64 row0, i64 row1) {", k->name);
     e->depth++;
     for (int i = 0; i < k->prog->nparams; i++) {
@@ -482,6 +481,25 @@ static void host_head(Emit *e) {
             line(e, "%s%s *restrict p%d = a[%d].p; /* %s */", p->dir == DIR_IN ? "const " : "", storage_type(p->ty), i,
                  k->abi.ptr[i], p->name);
     }
+}
+
+void host_cells(Emit *e) {
+    const Kern *k = e->k;
+    for (int i = 0; i < k->ncells; i++) {
+        const Cell *c = &k->cell[i];
+        const char *t = ty_text(host_cell_type(e, i));
+        if (cell_is_array(e, c)) line(e, "v%s c%d[%d];", t, i, c->acc * e->R);
+        for (int q = 0; q < c->acc && !cell_is_array(e, c); q++)
+            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", t, i, q, r);
+    }
+}
+
+static void host_head(Emit *e) {
+    const Kern *k = e->k;
+    e->L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup;
+    e->R = e->copies = k->plan.W / e->L;
+    host_find_short(e);
+    host_open(e);
     for (int i = 0; i < k->nstripes; i++) {
         const Stripe *s = &k->stripe[i];
         const Domain *d = &k->domain[s->domain];
@@ -490,16 +508,10 @@ static void host_head(Emit *e) {
             line(e, "%s s%d[%" PRId64 "] __attribute__((aligned(64)));", storage_type(s->ty), i, n ? n : 1);
     }
     for (int i = 0; i < k->narrays; i++)
-        line(e, "%s a%d[%" PRId64 "];", scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+        line(e, "%s a%d[%" PRId64 "];", host_scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
     line(e, "for (i64 row = row0; row < row1; row++) {");
     e->depth++;
-    for (int i = 0; i < k->ncells; i++) {
-        const Cell *c = &k->cell[i];
-        const char *t = ty_text(cell_type(e, i));
-        if (cell_is_array(e, c)) line(e, "v%s c%d[%d];", t, i, c->acc * e->R);
-        for (int q = 0; q < c->acc && !cell_is_array(e, c); q++)
-            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", t, i, q, r);
-    }
+    host_cells(e);
 }
 
 /* Many registers are looped over, a few at a time: lanes do not meet within a step, and the text stays short. */

@@ -313,6 +313,11 @@ void host_load(Pre *p, Buf *b, const Name *n) {
                 "static inline __attribute__((always_inline)) v%s %s(const %s *p, int n) { w%s t = {0}; "
                 "__builtin_memcpy(&t, p, n * sizeof *p); return up_%s(t); }\n",
                 c, n->all, q, s, s);
+    else if (str_eq(n->family, "lr")) /* n rows side by side */
+        buf_fmt(b,
+                "static inline v%s %s(const %s *p, i64 step, i32 n) { return step == 1 && n == %d ? ld_%s(p) : "
+                "ldg_%s(p, step, n); }\n",
+                c, n->all, q, p->L, s, s);
     else if (str_eq(n->family, "ldg"))
         buf_fmt(b,
                 "static OUT v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = 0; i < n; i++) t[i] = "
@@ -350,6 +355,11 @@ void host_store(Pre *p, Buf *b, const Name *n) {
                 "static inline __attribute__((always_inline)) void %s(%s *p, v%s x, int n) { w%s t = dn_%s(x); "
                 "__builtin_memcpy(p, &t, n * sizeof *p); }\n",
                 n->all, q, c, s, s);
+    else if (str_eq(n->family, "sr"))
+        buf_fmt(b,
+                "static inline void %s(%s *p, i64 step, v%s x, i32 n) { if (step == 1 && n == %d) st_%s(p, x); else "
+                "stg_%s(p, step, x, n); }\n",
+                n->all, q, c, p->L, s, s);
     else if (str_eq(n->family, "stg"))
         buf_fmt(b,
                 "static OUT void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "

@@ -383,6 +383,33 @@ static bool rows_side_by_side(const Prog *p) {
     return false;
 }
 
+/* Are the rows of all tensors that have them side by side? */
+static bool only_columns(const Prog *p) {
+    int last = -1;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->row_axes >> i & 1) last = i;
+    for (int q = 0; q < p->nparams; q++) {
+        const Param *t = &p->param[q];
+        for (int d = 0; d + 1 < t->rank; d++)
+            if (t->axis[d] == last) return false;
+    }
+    return rows_side_by_side(p);
+}
+
+/* On a CPU such rows are the elements of registers, a few registers of them at a time. Nothing is kept but in outputs:
+ * what is read again comes from caches. */
+static void host_columns(Cx *cx, Space *s) {
+    set_dim(cx, s, DIM_W, (const int[]){1}, 1);
+    set_dim(cx, s, DIM_P, (const int[]){64, 128}, 2);
+    set_dim(cx, s, DIM_acc, (const int[]){1, 4}, 2);
+    for (int i = 0; i < s->nholds; i++) {
+        int n = 0;
+        for (int k = 0; k < s->nhold[i]; k++)
+            if (s->hold[i][k] != HOLD_REGISTER) s->hold[i][n++] = s->hold[i][k];
+        if (n) s->nhold[i] = n;
+    }
+}
+
 /* Such rows are taken 32 at a time, so that an access of a group is a run of memory, with few lanes each. */
 static void gpu_columns(Cx *cx, Space *s) {
     set_dim(cx, s, DIM_W, (const int[]){32, 16, 8}, 3);
@@ -618,6 +645,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
         if (pb->caps.kind == KIND_CUDA && has_weight(pb->prog)) set_dim(cx, out, DIM_early, (const int[]){0, 1}, 2);
     }
+    if (host && !ordered && only_columns(pb->prog)) host_columns(cx, out);
     shed(out);
     return OK;
 }

@@ -1,0 +1,17 @@
+/* What the two ways of spelling host units share: lanes that are elements of a row (host.c), and elements that are rows
+ * (hostrows.c). */
+#ifndef ROWFOLD_HOSTGEN_H
+#define ROWFOLD_HOSTGEN_H
+
+#include "emit.h"
+
+const char *host_scalar_type(Ty t);
+const char *host_literal(Emit *e, Ty ty, Num c);
+const char *host_apply(Emit *e, Op op, bool vector, Ty ty, const char *x, const char *y, const char *z);
+Ty host_name_type(const Emit *e, const Ins *in); /* that a function's name carries */
+Ty host_tensor_type(const Emit *e, int param);
+Ty host_cell_type(const Emit *e, int cell);
+const char *host_join_name(Op op);
+void host_open(Emit *e);  /* the entry's head and its pointers */
+void host_cells(Emit *e); /* declares the cells of a row, or of a block of rows */
+#endif

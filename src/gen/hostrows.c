@@ -1,0 +1,329 @@
+/* The host dialect for rows that lie side by side in memory, as the columns of a matrix do: with W=1 and P whole
+ * registers, the elements of a register are P rows at the same place. No lanes of a row meet, and what all rows share
+ * is a scalar.
+ *
+ * A value is ONE (the same in all rows), a RAMP (an address or a coordinate: it goes up by the same step from row to
+ * row, v in the first and x in the second) or MANY (registers of a row each element). A block of rows never goes past
+ * the end of the last row axis, so that ramps are ramps. */
+#include "hostgen.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { ONE, RAMP, MANY };
+enum { MOST_STACK = 1 << 18 }; /* bytes that the row arrays of a block may take */
+
+static const Ins *at(const Emit *e, int i) {
+    return &e->k->ins[i];
+}
+static int kind(const Emit *e, int i) {
+    return i < 0 ? ONE : e->vary[i];
+}
+
+/* ---- which value is what ---- */
+
+static int last_row_axis(const Kern *k) {
+    int last = -1;
+    for (int x = 0; x < k->prog->naxes; x++)
+        if (k->prog->row_axes >> x & 1) last = x;
+    return last;
+}
+
+/* The row's number and the last row axis's extent: their quotient is the same in all rows of a block, the remainder a
+ * ramp. */
+static bool is_row_by_last(const Kern *k, const Ins *in) {
+    const Ins *x = &k->ins[in->a[0]], *y = &k->ins[in->a[1]];
+    return x->k == K_ROWIDX && y->k == K_SLOT && y->imm == k->abi.row[last_row_axis(k)];
+}
+
+static uint8_t kind_of(const Kern *k, const uint8_t *vary, const Ins *in) {
+    uint8_t most = ONE, a[3] = {ONE, ONE, ONE};
+    int place[3], n = ins_operands(in, place);
+    for (int i = 0; i < n; i++)
+        if (in->a[place[i]] >= 0) a[place[i]] = vary[in->a[place[i]]], most = a[place[i]] > most ? a[place[i]] : most;
+    switch (in->k) {
+    case K_ROWIDX: return RAMP;
+    case K_CONST:
+    case K_SLOT:
+    case K_SERIAL:
+    case K_ELEM:
+    case K_ACTIVE: return ONE;
+    case K_LOADP:
+    case K_LOAD1: return most == ONE ? ONE : MANY;
+    case K_OP: break;
+    default: return MANY;
+    }
+    if (most != RAMP) return most;
+    if ((in->op == OP_DIV || in->op == OP_MOD) && is_row_by_last(k, in)) return in->op == OP_DIV ? ONE : RAMP;
+    bool linear = in->op == OP_ADD || in->op == OP_SUB || (in->op == OP_MUL && (a[0] == ONE || a[1] == ONE));
+    return in->ty == TY_I64 && linear ? RAMP : MANY;
+}
+
+bool host_takes_rows(Emit *e) {
+    const Kern *k = e->k;
+    const Plan *p = &k->plan;
+    int64_t stack = 0;
+    if (p->W != 1 || p->V != 1 || p->P < k->subgroup || p->P % k->subgroup || !k->prog->row_axes) return false;
+    for (int s = 0; s < k->nstripes; s++)
+        if (k->stripe[s].home != HOLD_OUTPUT) return false;
+    for (int i = 0; i < k->narrays; i++) stack += k->array[i].n * ty_bytes(k->array[i].ty) * p->P;
+    if (stack > MOST_STACK) return false;
+    e->vary = NEWN(e->cx->a, uint8_t, k->nins + 1);
+    for (int i = 0; i < k->nins; i++) {
+        const Ins *in = &k->ins[i];
+        e->vary[i] = kind_of(k, e->vary, in);
+        bool load = in->k == K_LOADP || in->k == K_LOAD1, store = in->k == K_STOREP || in->k == K_STORE1;
+        if (in->k == K_GET || in->k == K_PUT) return false;
+        if ((in->k == K_LOADP || in->k == K_STOREP) && (kind(e, in->a[0]) == MANY || kind(e, in->a[1]) != ONE))
+            return false;
+        if (store && kind(e, in->a[0]) == ONE) return false;
+        if ((in->k == K_ROWGET || in->k == K_ROWPUT) && kind(e, in->a[0]) != ONE) return false;
+        if (load && in->k == K_LOAD1 && in->a[1] >= 0 && kind(e, in->a[1]) == RAMP) return false;
+    }
+    return true;
+}
+
+/* ---- names ---- */
+
+static const char *one(Emit *e, int i, int f) {
+    if (at(e, i)->k == K_CONST) return host_literal(e, at(e, i)->ty, at(e, i)->c);
+    return at(e, i)->rank == RANK_ELEM ? emit_text(e, "v%d_%d", i, f) : emit_text(e, "v%d", i);
+}
+static const char *second(Emit *e, int i, int f) {
+    if (kind(e, i) == ONE) return one(e, i, f);
+    return at(e, i)->rank == RANK_ELEM ? emit_text(e, "x%d_%d", i, f) : emit_text(e, "x%d", i);
+}
+static const char *step_of(Emit *e, int i, int f) {
+    return emit_text(e, "(%s - %s)", second(e, i, f), one(e, i, f));
+}
+static const char *many(Emit *e, int i, int f, int r) {
+    return at(e, i)->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d", i, f, r) : emit_text(e, "v%d_%d", i, r);
+}
+
+static const char *reg(Emit *e, int i, int f, int r) {
+    const Ins *in = at(e, i);
+    if (kind(e, i) == ONE) return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), one(e, i, f));
+    if (kind(e, i) == RAMP)
+        return emit_text(e, "elem_v%s(%s + %d * %s, %s)", ty_text(in->ty), one(e, i, f), r * e->L, step_of(e, i, f),
+                         step_of(e, i, f));
+    if (in->k == K_CELL && e->short_cell[in->imm]) return emit_text(e, "cast_vi32_i64(%s)", many(e, i, f, r));
+    return many(e, i, f, r);
+}
+
+static void declare(Emit *e, int i, int f, int r, const char *what) {
+    const Ins *in = at(e, i);
+    const char *note = in->note ? emit_text(e, " /* %s */", in->note) : "";
+    if (r < 0)
+        line(e, "%s %s = %s;%s", host_scalar_type(in->ty), one(e, i, f), what, note);
+    else
+        line(e, "v%s %s = %s;%s", ty_text(in->k == K_CELL ? host_cell_type(e, in->imm) : in->ty), many(e, i, f, r),
+             what, note);
+}
+
+static const char *cell(Emit *e, int c, int acc, int r) {
+    return cell_is_array(e, &e->k->cell[c]) ? emit_text(e, "c%d[%d]", c, acc * e->R + r)
+                                            : emit_text(e, "c%d_%d_%d", c, acc, r);
+}
+
+/* ---- operators and memory ---- */
+
+static void operate(Emit *e, int i, int f) {
+    const Ins *in = at(e, i);
+    const int n = op_info(in->op)->arity, copies = kind(e, i) == MANY ? e->R : kind(e, i) == RAMP ? 2 : 1;
+    for (int r = 0; r < copies; r++) {
+        const char *x[3] = {NULL, NULL, NULL};
+        const bool vector = kind(e, i) == MANY;
+        for (int k = 0; k < n; k++)
+            x[k] = vector ? reg(e, in->a[k], f, r) : r ? second(e, in->a[k], f) : one(e, in->a[k], f);
+        const char *what = in->op == OP_CAST ? emit_text(e, "cast_%s%s_%s(%s)", vector ? "v" : "",
+                                                         ty_text(at(e, in->a[0])->ty), ty_text(in->to), x[0])
+                                             : host_apply(e, in->op, vector, host_name_type(e, in), x[0], x[1], x[2]);
+        if (!vector && r)
+            line(e, "%s %s = %s;", host_scalar_type(in->ty), second(e, i, f), what);
+        else
+            declare(e, i, f, vector ? r : -1, what);
+    }
+}
+
+/* Where element f of the step lies in the first row, and the text of the step from row to row. */
+static const char *place(Emit *e, const Ins *in, const Step *s, int f) {
+    bool pack = in->k == K_LOADP || in->k == K_STOREP;
+    const char *elem = pack ? emit_text(e, " + (%s + %d)%s%s", s->chunk, f, in->a[1] < 0 ? "" : " * ",
+                                        in->a[1] < 0 ? "" : one(e, in->a[1], f))
+                            : "";
+    return emit_text(e, "p%d + %s%s", in->param, one(e, in->a[0], f), elem);
+}
+
+static const char *beyond(Emit *e, const Ins *in, int f, int r) {
+    return r ? emit_text(e, " + %d * %s", r * e->L, step_of(e, in->a[0], f)) : "";
+}
+
+static void load(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    const char *t = ty_text(host_tensor_type(e, in->param));
+    const int guard = in->k == K_LOAD1 ? in->a[1] : -1, fill = in->k == K_LOAD1 ? in->a[2] : -1;
+    if (kind(e, i) == ONE) {
+        const char *x = emit_text(e, "lds_%s(%s)", t, place(e, in, s, f));
+        declare(e, i, f, -1, guard < 0 ? x : emit_text(e, "%s ? %s : %s", one(e, guard, f), x, one(e, fill, f)));
+        return;
+    }
+    for (int r = 0; r < e->R; r++) {
+        const char *x, *other = fill >= 0 ? reg(e, fill, f, r) : emit_text(e, "bc_v%s(0)", ty_text(in->ty));
+        if (kind(e, in->a[0]) == RAMP && kind(e, guard) == ONE) {
+            x = emit_text(e, "lr_%s(%s%s, %s, in%d)", t, place(e, in, s, f), beyond(e, in, f, r),
+                          step_of(e, in->a[0], f), r);
+            if (guard >= 0) x = emit_text(e, "%s ? %s : %s", one(e, guard, f), x, other);
+        } else {
+            const char *rows = emit_text(e, "pre_vbool(in%d)", r);
+            x = emit_text(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, r),
+                          guard >= 0 ? emit_text(e, "%s & %s", rows, reg(e, guard, f, r)) : rows, other);
+        }
+        declare(e, i, f, r, x);
+    }
+}
+
+static void store(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    const Ty to = host_tensor_type(e, in->param);
+    const char *t = ty_text(to);
+    for (int r = 0; r < e->R; r++) {
+        const char *x = reg(e, in->a[2], f, r);
+        if (ty_compute(to) != in->ty) x = emit_text(e, "cast_v%s_%s(%s)", ty_text(in->ty), t, x);
+        if (kind(e, in->a[0]) == RAMP)
+            line(e, "sr_%s(%s%s, %s, %s, in%d);", t, place(e, in, s, f), beyond(e, in, f, r), step_of(e, in->a[0], f),
+                 x, r);
+        else
+            line(e, "sct_%s(p%d, %s, %s, in%d);", t, in->param, reg(e, in->a[0], f, r), x, r);
+    }
+}
+
+/* ---- folds ---- */
+
+static void fold(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    const Cell *q = &e->k->cell[in->imm];
+    for (int r = 0; r < e->R; r++) {
+        const char *c = in->k == K_PACKFOLD ? many(e, i, 0, r) : cell(e, in->imm, (int)((s->mod + f) % q->acc), r);
+        if (in->k == K_FOLD && cell_is_array(e, q))
+            c = emit_text(e, "c%d[(%s + %d) %% %d * %d + %d]", in->imm, s->chunk, f, q->acc, e->R, r);
+        line(e, "%s = %s;", c, host_apply(e, in->op, true, in->ty, c, reg(e, in->a[0], f, r), NULL));
+    }
+}
+
+static void fold_pair(Emit *e, int i, int f) {
+    const Ins *in = at(e, i);
+    const bool is_short = e->short_cell[in->imm + 1];
+    const char *t = ty_text(in->ty), *w = is_short ? "i32" : "i64", *rule = host_index_rises(e, i) ? "later" : "better";
+    for (int r = 0; r < e->R; r++) {
+        const char *x = reg(e, in->a[0], f, r), *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r);
+        const char *index = is_short ? emit_text(e, "bc_vi32((i32)%s)", one(e, in->a[1], f)) : reg(e, in->a[1], f, r);
+        line(e, "{");
+        line(e, "    vbool m = %s_%s_v%s_%s(%s, %s, %s, %s);", rule, host_join_name(in->op), t, w, x, index, best,
+             where);
+        line(e, "    %s = sel_v%s(m, %s, %s);", best, t, x, best);
+        line(e, "    %s = sel_v%s(m, %s, %s);", where, w, index, where);
+        line(e, "}");
+    }
+}
+
+/* ---- the parts ---- */
+
+/* An instruction that is done once, in a block or for a whole step. */
+static void rows_block(Emit *e, int i) {
+    const Ins *in = at(e, i);
+    static const Step none = {"0", 0, 0, -1};
+    switch (in->k) {
+    case K_CONST: return;
+    case K_SLOT: declare(e, i, 0, -1, emit_text(e, "a[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
+    case K_ROWIDX:
+        declare(e, i, 0, -1, "row");
+        line(e, "i64 %s = row + 1;", second(e, i, 0));
+        return;
+    case K_SERIAL: declare(e, i, 0, -1, e->serial); return;
+    case K_OP: operate(e, i, 0); return;
+    case K_LOAD1: load(e, i, &none, 0); return;
+    case K_STORE1: store(e, i, &none, 0); return;
+    default: break;
+    }
+    for (int r = 0; r < e->R; r++) switch (in->k) {
+        case K_INIT:
+            for (int q = 0; q < e->k->cell[in->imm].acc; q++)
+                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(host_cell_type(e, in->imm)),
+                     host_literal(e, in->ty, in->c));
+            break;
+        case K_CELL: declare(e, i, 0, r, cell(e, in->imm, in->acc, r)); break;
+        case K_SETCELL: line(e, "%s = %s;", cell(e, in->imm, 0, r), reg(e, in->a[0], 0, r)); break;
+        case K_JOIN: /* of one lane */
+        case K_JOIN2: declare(e, i, 0, r, reg(e, in->a[0], 0, r)); break;
+        case K_JOIN2I: declare(e, i, 0, r, reg(e, at(e, i - 1)->a[1], 0, r)); break;
+        case K_ROWGET:
+            declare(e, i, 0, r, emit_text(e, "a%d[%s * %d + %d]", in->imm, one(e, in->a[0], 0), e->R, r));
+            break;
+        case K_ROWPUT:
+            line(e, "a%d[%s * %d + %d] = %s;", in->imm, one(e, in->a[0], 0), e->R, r, reg(e, in->a[1], 0, r));
+            break;
+        default: break;
+        }
+}
+
+static void rows_step(Emit *e, int i, const Step *s) {
+    const Ins *in = at(e, i);
+    const int F = e->k->plan.flight, n = s->left < 0 || s->left > F ? F : (int)s->left;
+    const bool store_one = in->k == K_STORE1 || in->k == K_STOREP, folds = in->k == K_FOLD || in->k == K_FOLD2;
+    if (in->k == K_ACTIVE) {
+        declare(e, i, 0, -1, emit_text(e, "%d", n));
+        return;
+    }
+    if (in->rank != RANK_ELEM && in->k != K_PACKFOLD && !folds && !store_one) {
+        rows_block(e, i);
+        return;
+    }
+    for (int r = 0; in->k == K_PACKFOLD && r < e->R; r++)
+        declare(e, i, 0, r, emit_text(e, "bc_v%s(%s)", ty_text(in->ty), host_literal(e, in->ty, in->c)));
+    for (int f = 0; f < n; f++) switch (in->k) {
+        case K_ELEM: declare(e, i, f, -1, emit_text(e, "(%s)(%s + %d)", host_scalar_type(in->ty), s->chunk, f)); break;
+        case K_OP: operate(e, i, f); break;
+        case K_LOADP:
+        case K_LOAD1: load(e, i, s, f); break;
+        case K_STOREP:
+        case K_STORE1: store(e, i, s, f); break;
+        case K_FOLD:
+        case K_PACKFOLD: fold(e, i, s, f); break;
+        case K_FOLD2: fold_pair(e, i, f); break;
+        default: break;
+        }
+}
+
+static void rows_head(Emit *e) {
+    const Kern *k = e->k;
+    e->L = k->subgroup;
+    e->R = e->copies = k->plan.P / e->L;
+    host_find_short(e);
+    for (int i = 0; i < k->nins; i++) {
+        const Ins *in = at(e, i);
+        if (in->k == K_FOLD2 && kind(e, in->a[1]) != ONE) e->short_cell[in->imm + 1] = false;
+    }
+    host_open(e);
+    for (int i = 0; i < k->narrays; i++)
+        line(e, "v%s a%d[%" PRId64 "];", ty_text(k->array[i].ty), i, (k->array[i].n ? k->array[i].n : 1) * e->R);
+    line(e, "const i64 last = a[%d].i;", k->abi.row[last_row_axis(k)]);
+    line(e, "for (i64 row = row0, rows; row < row1; row += rows) {");
+    e->depth++;
+    line(e, "rows = last - row %% last;");
+    line(e, "rows = rows > row1 - row ? row1 - row : rows;");
+    line(e, "rows = rows > %d ? %d : rows;", k->plan.P, k->plan.P);
+    for (int r = 0; r < e->R; r++)
+        line(e, "const i32 in%d = rows > %d ? %d : rows > %d ? (i32)rows - %d : 0;", r, (r + 1) * e->L, e->L, r * e->L,
+             r * e->L);
+    host_cells(e);
+}
+
+static void rows_tail(Emit *e) {
+    e->depth--;
+    line(e, "}");
+    e->depth--;
+    line(e, "}");
+}
+
+const Speak speak_rows = {
+    .head = rows_head, .tail = rows_tail, .block = rows_block, .step = rows_step, .prelude = host_prelude};
