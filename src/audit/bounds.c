@@ -198,7 +198,7 @@ static uint32_t axes_of(const Param *p) {
 static Err access_check(Audit *u, int i, AuditAccess *out) {
     const Ins *in = &u->k->ins[i];
     Reach r = {.u = u, .ins = i, .p = &u->prog->param[in->param]};
-    *out = (AuditAccess){i, in->param, in->k == K_STOREP || in->k == K_STORE1, PROOF_NEVER};
+    *out = (AuditAccess){i, in->param, in->k == K_STOREP || in->k == K_STORE1 || in->k == K_STORES, PROOF_NEVER};
     bool guarded = in->k == K_LOAD1 && in->a[1] >= 0, pack = in->k == K_LOADP || in->k == K_STOREP;
     if (!u->at[i].runs) return OK;
     if (guarded) facts_of(&r, in->a[1]);
@@ -215,6 +215,9 @@ static Err access_check(Audit *u, int i, AuditAccess *out) {
     if ((out->store || !(guarded || read_in_part(u, in->param))) && (r.guard || (r.first && (sweep || out->store))))
         FIND(S_AUDIT_OWN, "%s: %s is not the element worked on", ins_text(u, i), form_text(u, &x));
     uint32_t here = axes_wide(u, u->at[i].axes | u->prog->row_axes), mine = axes_wide(u, axes_of(r.p));
+    uint32_t first;
+    if (in->k == K_STORES && segment_axes(u, i, &first))
+        here = axes_wide(u, (here & ~u->k->domain[u->k->node[u->at[i].node].domain].mapped) | first);
     if (out->store && here != mine)
         FIND(S_AUDIT_OWN, "%s: axes %x are worked on, the output has %x", ins_text(u, i), here, mine);
     out->proof = r.guard ? PROOF_GUARD : r.first ? PROOF_FIRST : PROOF_OWN;
@@ -243,6 +246,7 @@ Err audit_bounds(Audit *u) {
         Err e = OK;
         switch (in->k) {
         case K_STOREP:
+        case K_STORES:
         case K_STORE1: stored[in->param] = true; /* fall through */
         case K_LOADP:
         case K_LOAD1: e = access_check(u, i, &u->out->access[u->out->naccesses++]); break;

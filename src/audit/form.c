@@ -267,6 +267,10 @@ static Form ins_form(Audit *u, int i) {
         return u->loop_axes[loop] ? form_index(u, u->loop_axes[loop])
                                   : atom(u, ATOM_ROUND, loop, 0, u->k->node[loop].count - 1);
     }
+    case K_SEG: {
+        uint32_t first;
+        return segment_axes(u, i, &first) ? form_index(u, first) : opaque(u, i, in->ty);
+    }
     case K_ELEM: return form_index(u, u->k->domain[u->k->node[u->at[i].node].domain].mapped);
     case K_OP: return op_form(u, i);
     case K_LOADP:

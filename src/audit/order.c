@@ -33,7 +33,7 @@ static bool is_identity(Op op, Ty ty, Num c) {
 /* ---- cells ---- */
 
 typedef struct CellUse {
-    int init, ninits, fold, nfolds, set, nsets, read, nreads, joins;
+    int init, ninits, fold, nfolds, set, nsets, read, nreads, joins, parts; /* parts: that are set one by one */
     bool index; /* of a pair: the cell beside it has the value */
 } CellUse;
 
@@ -53,6 +53,7 @@ static CellUse *cell_uses(const Audit *u) {
             count(&c[in->imm + 1].fold, &c[in->imm + 1].nfolds, i);
             c[in->imm + 1].index = true;
             break;
+        case K_SETPART: c[in->imm].parts++; break;
         case K_SETCELL: count(&c[in->imm].set, &c[in->imm].nsets, i); break;
         case K_CELL:
             if (in->rank == RANK_LANE) count(&c[in->imm].read, &c[in->imm].nreads, i);
@@ -82,6 +83,11 @@ static Err fold_check(Audit *u, int c, const CellUse *q) {
     const Ins *fold = &u->k->ins[q->fold], *init = &u->k->ins[q->init];
     bool pair = fold->k == K_FOLD2;
     int acc = u->k->cell[c].acc, want = pair ? 1 : u->k->plan.acc;
+    if (q->parts) { /* one for each chunk */
+        const Domain *d = &u->k->domain[u->k->node[u->at[q->fold].node].domain];
+        want = (int)i64_min(ceil_div(d->n_mapped, (int64_t)plan_lanes(&u->k->plan) * u->k->plan.V), INT32_MAX);
+        if (!want) want = 1;
+    }
     bool start = q->index ? init->c.i == -1
                  : pair   ? is_identity(fold->op, init->ty, init->c) || !ty_is_float(init->ty)
                           : is_identity(fold->op, init->ty, init->c);
@@ -111,6 +117,30 @@ static Err state_check(Audit *u, int c, const CellUse *q) {
     if (!old) FIND(S_AUDIT_ACCUMULATOR, "%s: does not depend on what the cell held", ins_text(u, q->set));
     if (!is_identity(most ? OP_MAX : OP_ADD, init->ty, init->c))
         FIND(S_AUDIT_IDENTITY, "%s: cell %d starts at %g", ins_text(u, q->init), c, num_f64(init->c, init->ty));
+    return OK;
+}
+
+/* ---- segments ---- */
+
+/* Each accumulator is joined over segments of as many lanes as hold the last axes of its sweep, and put back. */
+static Err parts_check(Audit *u, int c, const CellUse *q) {
+    const Kern *k = u->k;
+    uint64_t seen = 0;
+    for (int i = 0; i < k->nins; i++) {
+        const Ins *set = &k->ins[i];
+        if (set->k != K_SETPART || set->imm != c) continue;
+        const Ins *meet = &k->ins[set->a[0]], *own = &k->ins[meet->k == K_MEET ? meet->a[0] : set->a[0]];
+        uint32_t first;
+        if (meet->k != K_MEET || own->k != K_CELL || own->imm != c || own->acc != set->acc ||
+            meet->op != k->ins[q->fold].op || u->at[i].node != u->at[set->a[0]].node ||
+            u->at[i].node != u->at[meet->a[0]].node || i < q->fold)
+            FIND(S_AUDIT_JOIN, "%s: is not what segments of lanes have of cell %d", ins_text(u, i), c);
+        if (k->plan.flight != 1 || !segments_of(u, u->at[q->fold].node, meet->lanes, &first))
+            FIND(S_AUDIT_JOIN, "%s: segments of %d lanes hold no run of the last axes", ins_text(u, i), meet->lanes);
+        seen |= 1ull << set->acc;
+    }
+    if (q->parts != k->cell[c].acc || seen != ~0ull >> (64 - q->parts))
+        FIND(S_AUDIT_JOIN, "cell %d: %d of %d accumulators are joined over segments", c, q->parts, k->cell[c].acc);
     return OK;
 }
 
@@ -159,6 +189,7 @@ static Err cells_check(Audit *u) {
     for (int c = 0; c < k->ncells; c++) {
         Err e = places_check(u, c, &cells[c]);
         if (!e) e = cells[c].nfolds ? fold_check(u, c, &cells[c]) : state_check(u, c, &cells[c]);
+        if (!e && cells[c].parts) e = parts_check(u, c, &cells[c]);
         if (e) return e;
     }
     for (int i = 0; i < k->nins; i++) {
@@ -169,7 +200,7 @@ static Err cells_check(Audit *u) {
         if (e) return e;
     }
     for (int c = 0; c < k->ncells; c++)
-        if (cells[c].nfolds ? cells[c].joins != 1 : cells[c].joins < 1)
+        if (cells[c].parts ? cells[c].joins != 0 : cells[c].nfolds ? cells[c].joins != 1 : cells[c].joins < 1)
             FIND(S_AUDIT_JOIN, "cell %d is joined over the lanes %d times", c, cells[c].joins);
     return OK;
 }

@@ -6,7 +6,7 @@ static bool is_load(const Ins *in) {
     return in->k == K_LOADP || in->k == K_LOAD1;
 }
 static bool is_store(const Ins *in) {
-    return in->k == K_STOREP || in->k == K_STORE1;
+    return in->k == K_STOREP || in->k == K_STORE1 || in->k == K_STORES;
 }
 
 static const Domain *domain_at(const Audit *u, int i) {

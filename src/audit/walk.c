@@ -18,6 +18,22 @@ uint32_t axes_wide(const Audit *u, uint32_t axes) {
     return axes;
 }
 
+bool segments_of(const Audit *u, int sweep, int lanes, uint32_t *first) {
+    int domain = u->k->node[sweep].domain;
+    int64_t inner = 1, want = (int64_t)lanes * u->k->plan.V;
+    *first = domain >= 0 ? u->k->domain[domain].mapped : 0;
+    for (int a = u->prog->naxes - 1; a >= 0 && inner < want; a--) {
+        if (!(*first >> a & 1)) continue;
+        inner *= u->s->n[a];
+        *first &= ~(1u << a);
+    }
+    return inner == want;
+}
+
+bool segment_axes(const Audit *u, int i, uint32_t *first) {
+    return segments_of(u, u->at[i].node, u->k->ins[i].lanes, first);
+}
+
 const char *ins_text(const Audit *u, int i) {
     const Ins *in = &u->k->ins[i];
     return arena_printf(u->cx->a, "%%%d %s%s%s", i, kop_info(in->k)->text, in->param >= 0 ? " " : "",

@@ -63,7 +63,11 @@ Err audit_walk(Audit *u);
 bool axis_is_row(const Audit *u, int axis);
 int64_t axes_extent(const Audit *u, uint32_t axes);
 uint32_t axes_wide(const Audit *u, uint32_t axes); /* without those of extent 1 */
-const char *ins_text(const Audit *u, int i);       /* "%12 loadp x" */
+/* Of an instruction with segments in a sweep: the axes that number them; false: segments are no run of the last axes.
+ */
+bool segments_of(const Audit *u, int sweep, int lanes, uint32_t *first);
+bool segment_axes(const Audit *u, int i, uint32_t *first);
+const char *ins_text(const Audit *u, int i); /* "%12 loadp x" */
 /* Marks all that instruction i is made of, itself among them. */
 void ins_sources(const Audit *u, int i, bool *marks);
 

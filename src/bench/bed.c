@@ -116,7 +116,7 @@ void bed_free(Bed *b) {
 
 OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
     const Prog *p = pb->prog;
-    const uint32_t loops = sched_serial(p, &pb->shape, problem_in_runs(pb));
+    const uint32_t loops = sched_serial(p, &pb->shape, problem_spread(pb, plan));
     const int lanes = plan_lanes(plan) * plan->acc;
     int64_t serial = 1;
     int joins = 0;

@@ -39,10 +39,12 @@ typedef struct Tally {
 static Times times(const Tally *t, const Ins *in, double loop) {
     Rank r = in->rank;
     if (!ins_makes(in))
-        r = in->k == K_INIT || in->k == K_SETCELL ? (t->sweep ? RANK_PACK : RANK_LANE)
-            : t->sweep                            ? RANK_ELEM
-                                                  : RANK_ROW;
+        r = in->k == K_INIT || in->k == K_SETCELL || in->k == K_SETPART ? (t->sweep ? RANK_PACK : RANK_LANE)
+            : t->sweep                                                  ? RANK_ELEM
+                                                                        : RANK_ROW;
     double W = plan_lanes(&t->k->plan);
+    if (in->k == K_STORES)
+        return (Times){loop * (double)t->steps, loop * (double)t->n / ((double)in->lanes * t->k->plan.V)};
     switch (r) {
     case RANK_ELEM: return (Times){loop * (double)t->slots, loop * (double)t->n};
     case RANK_PACK: return (Times){loop * (double)t->steps, loop * (double)t->steps * W};
@@ -124,6 +126,7 @@ static void count_ins(Tally *t, int i, double loop) {
     place(t, i, loop);
     switch (in->k) {
     case K_OP: add_op(d, op_info(in->op)->cost, m); break;
+    case K_SEG:
     case K_ELEM: add_op(d, COST_ALU, m); break;
     case K_LOADP:
     case K_LOAD1: {
@@ -135,6 +138,7 @@ static void count_ins(Tally *t, int i, double loop) {
         break;
     }
     case K_STOREP:
+    case K_STORES:
     case K_STORE1: {
         Ty ty = k->prog->param[in->param].ty;
         add(&d->lane.global_write, &d->row.global_write, m, ty_bytes(ty));
@@ -148,6 +152,7 @@ static void count_ins(Tally *t, int i, double loop) {
     case K_FOLD:
     case K_FOLD2: add_op(d, op_info(in->op)->cost, m); break;
     case K_PACKFOLD: add_op(d, op_info(in->op)->cost, (Times){loop * (double)t->slots, loop * (double)t->n}); break;
+    case K_MEET:
     case K_JOIN:
     case K_JOIN2: d->collectives += loop; break; /* value and index are joined together */
     default: break;

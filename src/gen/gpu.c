@@ -129,7 +129,16 @@ const char *gpu_alive(const Emit *e) {
     return e->k->plan.P > 1 ? "live" : NULL;
 }
 
+/* Does the cell have an accumulator for each chunk? */
+static bool is_parts(const Emit *e, int cell) {
+    for (int i = 0; i < e->k->nins; i++)
+        if (gpu_at(e, i)->k == K_SETPART && gpu_at(e, i)->imm == cell) return true;
+    return false;
+}
+
 bool gpu_unrolls(const Emit *e, const Node *n) {
+    for (int i = n->i0; i < n->i1; i++)
+        if (gpu_at(e, i)->k == K_PART || (gpu_at(e, i)->k == K_FOLD && is_parts(e, gpu_at(e, i)->imm))) return true;
     for (int i = n->i0; i < n->i1; i++)
         if ((gpu_at(e, i)->k == K_GET || gpu_at(e, i)->k == K_PUT) &&
             e->k->stripe[gpu_at(e, i)->imm].home == HOLD_REGISTER)
@@ -202,7 +211,7 @@ static Ins joined(const Emit *e, int i) {
 static void halve(Emit *e, int i, int lanes) {
     const Ins own = joined(e, i), *in = &own;
     for (int h = lanes / 2; h >= 1; h /= 2) {
-        if (in->k == K_JOIN)
+        if (in->k != K_JOIN2)
             line(e, "x%d = %s;", i,
                  apply(e, in->op, in->ty, emit_text(e, "x%d", i),
                        emit_text(e, "shx_%s(x%d, %d%s)", ty_text(in->ty), i, h, e->words->who), NULL));
@@ -467,6 +476,12 @@ void gpu_block(Emit *e, int i) {
         return;
     case K_CELL: gpu_declare(e, i, 0, 0, cell(e, in->imm, in->acc)); return;
     case K_SETCELL: line(e, "%s = %s;", cell(e, in->imm, 0), gpu_val(e, in->a[0], 0, 0)); return;
+    case K_SETPART: line(e, "%s = %s;", cell(e, in->imm, in->acc), gpu_val(e, in->a[0], 0, 0)); return;
+    case K_MEET:
+        line(e, "%s x%d = %s;", gpu_type(in->ty), i, gpu_val(e, in->a[0], 0, 0));
+        halve(e, i, in->lanes);
+        gpu_declare(e, i, 0, 0, emit_text(e, "x%d", i));
+        return;
     case K_JOIN:
     case K_JOIN2: join_all(e, i); return;
     case K_ROWGET: gpu_declare(e, i, 0, 0, emit_text(e, "a%d[%s]", in->imm, gpu_val(e, in->a[0], 0, 0))); return;
@@ -548,8 +563,9 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
         return;
     case K_FOLD: {
         const int acc = e->k->cell[in->imm].acc;
-        const char *into = s->mod < 0 && acc > 1 ? emit_text(e, "c%d[k]", in->imm)
-                                                 : cell(e, in->imm, (int)((s->mod + f) % p->acc % acc));
+        const char *into = s->mod < 0 && acc > 1
+                               ? emit_text(e, "c%d[k]", in->imm)
+                               : cell(e, in->imm, (int)(((s->number < 0 ? s->mod : s->number) + f) % acc));
         fold(e, into, in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active);
         return;
     }
@@ -568,6 +584,19 @@ void gpu_step(Emit *e, int i, const Step *s) {
     bool pack = in->k == K_PACKFOLD || in->k == K_ACTIVE;
     bool by_element = in->rank == RANK_ELEM || pack || in->k == K_FOLD || in->k == K_FOLD2 || in->k == K_STOREP ||
                       in->k == K_STORE1 || in->k == K_PUT;
+    if (in->k == K_PART || in->k == K_SEG) {
+        gpu_declare(e, i, 0, 0,
+                    in->k == K_PART
+                        ? cell(e, in->imm, (int)s->number)
+                        : emit_text(e, "(%s * %d + lane / %d)", s->chunk, plan_lanes(p) / in->lanes, in->lanes));
+        return;
+    }
+    if (in->k == K_STORES) {
+        const char *ok = gpu_both(e, gpu_active(e, s, 0, 0), gpu_alive(e));
+        gpu_store_one(e, in, gpu_both(e, emit_text(e, "(lane %% %d == 0)", in->lanes), ok), gpu_val(e, in->a[0], 0, 0),
+                      gpu_val(e, in->a[2], 0, 0));
+        return;
+    }
     if (!by_element) {
         gpu_block(e, i);
         return;

@@ -328,6 +328,17 @@ static Err do_ins(Run *r, int i, int n) {
         break;
     }
     case K_SETCELL: set_cell(r, in->imm, 0, *a.p); break;
+    case K_SETPART: set_cell(r, in->imm, in->acc, *a.p); break;
+    case K_PART: {
+        Num *v = NULL;
+        e = cell_at(r, i, in->imm, (int)r->chunk0, &v);
+        if (e == OK) *d = *v;
+        break;
+    }
+    case K_SEG: d->i = map_elem(r->chunk0, r->lane, 0, r->W, r->V) / ((int64_t)in->lanes * r->V); break;
+    case K_STORES:
+        if (n && r->lane % in->lanes == 0) e = store(r, i, a.p->i, *c.p);
+        break;
     case K_PACKFOLD:
         *d = in->c;
         for (int j = 0; j < r->active; j++) *d = num_op(in->op, in->ty, TY_NONE, *d, a.p[j * a.step], *d);
@@ -347,6 +358,7 @@ static Err do_ins(Run *r, int i, int n) {
         }
         break;
     }
+    case K_MEET:
     case K_JOIN:
     case K_JOIN2:
     case K_JOIN2I:
@@ -363,6 +375,18 @@ static void join_step(void *user, int x, int y) {
         v[x] = num_op(in->op, in->ty, TY_NONE, v[x], v[y], v[x]);
     else if (beats(in->op, in->ty, v[y], vi[y].i, v[x], vi[x].i))
         v[x] = v[y], vi[x] = vi[y];
+}
+
+/* Within a segment as within a subgroup; every lane has the result. Nothing else is ordered by it. */
+static void do_meet(Run *r, int i) {
+    const Ins *in = &r->k->ins[i];
+    Num *to = r->val + r->at[i];
+    memcpy(to, r->val + r->at[in->a[0]], sizeof(Num) * (size_t)r->W);
+    for (int from = 0; from < r->W; from += in->lanes) {
+        for (int h = in->lanes / 2; h; h /= 2)
+            for (int l = from; l < from + h; l++) to[l] = num_op(in->op, in->ty, TY_NONE, to[l], to[l + h], to[l]);
+        for (int l = from + 1; l < from + in->lanes; l++) to[l] = to[from];
+    }
 }
 
 static void do_join(Run *r, int i) {
@@ -383,7 +407,7 @@ static void do_join(Run *r, int i) {
 
 static Rank level(const Ins *in, bool sweep) { /* how often an instruction is done */
     if (ins_makes(in)) return in->rank;
-    if (in->k == K_INIT || in->k == K_SETCELL) return sweep ? RANK_PACK : RANK_LANE;
+    if (in->k == K_INIT || in->k == K_SETCELL || in->k == K_SETPART) return sweep ? RANK_PACK : RANK_LANE;
     return sweep ? RANK_ELEM : RANK_ROW;
 }
 
@@ -393,6 +417,8 @@ static Err do_block(Run *r, const Node *nd) {
         Err e = OK;
         if (in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_JOIN2I) {
             do_join(r, i);
+        } else if (in->k == K_MEET) {
+            do_meet(r, i);
         } else if (level(in, false) == RANK_LANE) {
             for (r->lane = 0; r->lane < r->W && e == OK; r->lane++) e = do_ins(r, i, 1);
         } else {

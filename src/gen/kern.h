@@ -10,7 +10,8 @@
  * elements, lane w owning e = (chunk*W + w)*V + v. Within a step every instruction is done for all of the lane's active
  * elements, in order of chunk then v, before the next instruction. Elements past the end are not active: they are not
  * loaded, stored or folded. PACK values are made by every lane in every step, with or without active elements. A value
- * made in a sweep is gone after it, one made in a loop after the round. Lanes meet only in JOIN. */
+ * made in a sweep is gone after it, one made in a loop after the round. Lanes meet only in JOIN, those of a segment in
+ * MEET. */
 #ifndef ROWFOLD_KERN_H
 #define ROWFOLD_KERN_H
 
@@ -48,6 +49,13 @@ typedef enum KOp {
     K_JOIN2I,   /* the index of the preceding K_JOIN2, i64             ROW */
     K_ROWGET,   /* row array `imm` at a[0] (ROW, i64)                  ROW */
     K_ROWPUT,   /* row array `imm` at a[0] = a[1]                      ROW */
+    /* segments: lanes side by side, `lanes` of them, a power of two that divides a subgroup. flight is 1. */
+    K_MEET,    /* op over the lanes of each segment of a[0] (LANE)   LANE */
+    K_PART,    /* cell `imm`, the accumulator of the step's chunk    PACK */
+    K_SETPART, /* cell `imm`, accumulator `acc` = a[0]               (LANE, in a block) */
+    K_SEG,     /* number of the segment's elements among such runs, e / (lanes*V), i64  PACK */
+    K_STORES,  /* store of a[2] at a[0] (i64, PACK) by the first lane of each active segment; of ELEM the first element
+                */
     K_COUNT
 } KOp;
 
@@ -58,7 +66,7 @@ typedef struct Ins {
     Ty to; /* OP_CAST, OP_BITS */
     Rank rank;
     int a[3];
-    int imm, acc;
+    int imm, acc, lanes; /* lanes: of a segment */
     int param;
     int policy;       /* loads: LOAD_*, stores: STORE_* */
     Num c;            /* K_CONST, K_INIT, K_PACKFOLD identity */
@@ -119,7 +127,7 @@ typedef struct Kern {
 
 /* What the text of an instruction shows, in order: = it makes a value, o op, t type, r rank, x target type of a cast, k
  * constant, n imm as a number, p parameter, l load policy, w store policy, S stripe, C cell, A row array, a
- * accumulator, 0 1 2 operands. */
+ * accumulator, g lanes of a segment, 0 1 2 operands. */
 typedef struct KInfo {
     const char *text, *fields;
 } KInfo;

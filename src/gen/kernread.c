@@ -212,6 +212,7 @@ static bool read_ins(Reader *r, char *w) {
         case 'C': fine = get_ref(r, 'c', &in.imm); break;
         case 'A': fine = get_ref(r, 'r', &in.imm); break;
         case 'a': fine = get_int(r, &in.acc); break;
+        case 'g': fine = get_int(r, &in.lanes); break;
         case '0':
         case '1':
         case '2': {

@@ -29,6 +29,11 @@ static const KInfo infos[K_COUNT] = {
     [K_JOIN2I] = {"join2i", "=tr"},
     [K_ROWGET] = {"rowget", "=trA0"},
     [K_ROWPUT] = {"rowput", "tA01"},
+    [K_MEET] = {"meet", "=otrg0"},
+    [K_PART] = {"part", "=trC"},
+    [K_SETPART] = {"setpart", "tCa0"},
+    [K_SEG] = {"seg", "=trg"},
+    [K_STORES] = {"stores", "tpwg02"},
 };
 
 const KInfo *kop_info(KOp k) {
@@ -167,6 +172,7 @@ static void put_ins(const Kern *k, int i, Buf *out) {
         case 'C': buf_fmt(out, " c%d", in->imm); break;
         case 'A': buf_fmt(out, " r%d", in->imm); break;
         case 'a': buf_fmt(out, " %d", in->acc); break;
+        case 'g': buf_fmt(out, " %d", in->lanes); break;
         case '0':
         case '1':
         case '2': {

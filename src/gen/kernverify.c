@@ -88,6 +88,8 @@ static const struct {
     [K_FOLD2] = {'s', {0}},        [K_CELL] = {'a', {0}},        [K_SETCELL] = {'a', {0}},
     [K_PACKFOLD] = {'s', {0}},     [K_JOIN] = {'b', {0}},        [K_JOIN2] = {'b', {0}},
     [K_JOIN2I] = {'b', {0}},       [K_ROWGET] = {'a', {0}},      [K_ROWPUT] = {'b', {0}},
+    [K_MEET] = {'b', {0}},         [K_PART] = {'s', {0}},        [K_SETPART] = {'b', {0}},
+    [K_SEG] = {'s', {0}},          [K_STORES] = {'s', {0}},
 };
 
 /* A value is visible in its own node; what a block made also after it, to the end of the loop it stands in. */
@@ -125,6 +127,9 @@ static Err check_refs(Walk *w, int i) {
                 : *f == 'n' ? k->abi.nslots
                             : -1;
         if (n >= 0 && (in->imm < 0 || in->imm >= n)) FAIL_INS(S_KERN_INDEX, "number %d of %d", in->imm, n);
+        if (*f == 'g' &&
+            (in->lanes < 1 || in->lanes & (in->lanes - 1) || k->subgroup % in->lanes || k->plan.W % in->lanes))
+            FAIL_INS(S_KERN_INDEX, "segments of %d lanes", in->lanes);
         if (*f == 'p' && (in->param < 0 || in->param >= k->prog->nparams))
             FAIL_INS(S_KERN_INDEX, "parameter %d of %d", in->param, k->prog->nparams);
         if (*f == 'a' && (in->acc < 0 || in->acc >= k->cell[in->imm].acc))
@@ -141,7 +146,7 @@ static Err check_refs(Walk *w, int i) {
         if (!is_tensor(p) || (p->dir == DIR_OUT && !home))
             FAIL_INS(S_KERN_DIRECTION, "loads from %s, which is no input", p->name);
     }
-    if (in->k == K_STOREP || in->k == K_STORE1) {
+    if (in->k == K_STOREP || in->k == K_STORE1 || in->k == K_STORES) {
         const Param *p = &k->prog->param[in->param];
         if (p->dir != DIR_OUT && p->dir != DIR_INOUT)
             FAIL_INS(S_KERN_DIRECTION, "stores to %s, which is no output", p->name);
@@ -222,6 +227,7 @@ static Err check_types(Walk *w, int i) {
     case K_SLOT: NEED("the slot", slot_type(k, in->imm), in->ty); break;
     case K_ROWIDX:
     case K_SERIAL:
+    case K_SEG:
     case K_JOIN2I: NEED("the result", in->ty, TY_I64); break;
     case K_ELEM:
         if (in->ty != TY_I32)
@@ -245,6 +251,7 @@ static Err check_types(Walk *w, int i) {
         break;
     case K_STOREP:
     case K_STORE1:
+    case K_STORES:
         NEED("the value", type_of(w, in->a[2]), in->ty);
         NEED("the address", type_of(w, in->a[0]), TY_I64);
         if (in->k == K_STOREP && in->a[1] >= 0) NEED("the stride", type_of(w, in->a[1]), TY_I64);
@@ -263,14 +270,17 @@ static Err check_types(Walk *w, int i) {
         /* fall through */
     case K_FOLD:
     case K_SETCELL:
+    case K_SETPART:
         NEED("the value", type_of(w, in->a[0]), in->ty);
         /* fall through */
     case K_INIT:
+    case K_PART:
     case K_CELL: NEED("the cell", k->cell[in->imm].ty, in->ty); break;
     case K_JOIN2:
         NEED("the index", type_of(w, in->a[1]), TY_I64);
         /* fall through */
     case K_JOIN:
+    case K_MEET:
     case K_PACKFOLD: NEED("the value", type_of(w, in->a[0]), in->ty); break;
     case K_ROWGET:
     case K_ROWPUT:
@@ -281,7 +291,8 @@ static Err check_types(Walk *w, int i) {
     case K_CONST:
     case K_COUNT: break;
     }
-    if (in->k == K_FOLD || in->k == K_FOLD2 || in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_PACKFOLD) {
+    if (in->k == K_FOLD || in->k == K_FOLD2 || in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_PACKFOLD ||
+        in->k == K_MEET) {
         Ty t[2] = {in->ty, in->ty}, result;
         if (!op_type(in->op, t, &result) || result != in->ty)
             FAIL_INS(S_KERN_TYPE, "%s of %s", op_info(in->op)->text, ty_text(in->ty));
@@ -325,7 +336,15 @@ static Err check_ranks(Walk *w, int i) {
     case K_PUT: most[0] = RANK_ROW; break;
     case K_CELL: result = sweep ? RANK_PACK : RANK_LANE; break;
     case K_SETCELL: most[0] = sweep ? RANK_PACK : RANK_LANE; break;
+    case K_PART:
+    case K_SEG:
     case K_PACKFOLD: result = RANK_PACK; break;
+    case K_SETPART: most[0] = RANK_LANE; break;
+    case K_STORES: most[0] = RANK_PACK; break;
+    case K_MEET:
+        result = RANK_LANE;
+        if (rank_of(w, in->a[0]) != RANK_LANE) FAIL_INS(S_KERN_RANK, "%%%d is not a value of each lane", in->a[0]);
+        break;
     case K_JOIN:
     case K_JOIN2:
         for (int j = 0; j < (in->k == K_JOIN ? 1 : 2); j++)
@@ -412,12 +431,25 @@ static Err check_state(Walk *w, int i) {
         if (!w->cell_ready[in->imm + 1]) FAIL_INS(S_KERN_UNSET, "cell %d is not initialised", in->imm + 1);
         /* fall through */
     case K_FOLD:
+    case K_PART:
+    case K_SETPART:
     case K_CELL:
         if (!w->cell_ready[in->imm]) FAIL_INS(S_KERN_UNSET, "cell %d is not initialised", in->imm);
+        if (in->k == K_PART &&
+            (k->plan.flight != 1 ||
+             k->domain[nd->domain].n_mapped > (int64_t)k->cell[in->imm].acc * plan_lanes(&k->plan) * k->plan.V))
+            FAIL_INS(S_KERN_INDEX, "cell %d has %d accumulators, fewer than chunks in flight or of the sweep", in->imm,
+                     k->cell[in->imm].acc);
         if (in->k == K_CELL && sweep && in->acc != 0) FAIL_INS(S_KERN_INDEX, "accumulator %d in a sweep", in->acc);
         break;
     case K_SETCELL: /* a sweep may have no steps, so what is set there is not set for sure */
         if (!sweep && k->cell[in->imm].acc == 1) w->cell_ready[in->imm] = true;
+        break;
+    case K_SEG:
+    case K_STORES:
+        if (k->plan.flight != 1 || k->domain[nd->domain].n_mapped % ((int64_t)in->lanes * k->plan.V))
+            FAIL_INS(S_KERN_INDEX, "segments of %d lanes do not make up %lld elements", in->lanes,
+                     (long long)k->domain[nd->domain].n_mapped);
         break;
     case K_JOIN2:
         if (i + 1 >= nd->i1 || k->ins[i + 1].k != K_JOIN2I) FAIL_INS(S_KERN_PAIR, "%s", "its index does not follow");

@@ -286,12 +286,14 @@ static void red_before_sweep(Low *l, const Sink *s, Home *h) {
         if (second) pair_before(l, pr, &h->pair);
         return;
     }
-    bool cells =
-        h->kept == MEET_PER_POINT || h->kept == MEET_AND_ADD_UP || (h->kept == LANES_MEET && !red_dom(l, s)->serial);
+    bool cells = h->kept == MEET_PER_POINT || h->kept == MEET_AND_ADD_UP || h->kept == SEGMENTS_MEET ||
+                 (h->kept == LANES_MEET && !red_dom(l, s)->serial);
     if (!cells) return;
     Ty ty = acc_type(l, v);
     Num id = identity(l, v);
-    int a = low_cell(l, ty, is_arg(v) ? 1 : l->plan->acc, v->name), b = is_arg(v) ? low_cell(l, TY_I64, 1, NULL) : -1;
+    int64_t chunks = ceil_div(red_dom(l, s)->n_mapped, (int64_t)plan_lanes(l->plan) * l->plan->V);
+    int acc = h->kept == SEGMENTS_MEET ? (int)i64_max(chunks, 1) : l->plan->acc;
+    int a = low_cell(l, ty, is_arg(v) ? 1 : acc, v->name), b = is_arg(v) ? low_cell(l, TY_I64, 1, NULL) : -1;
     low_init(l, a, ty, num_f64(id, ty), id.i);
     if (b >= 0) low_init(l, b, TY_I64, 0, -1);
     h->pair.cell[0] = a; /* MEET_AND_ADD_UP keeps its row arrays in a and b */
@@ -353,6 +355,32 @@ static void red_sweep(Low *l, const Sink *s, Home *h) {
     }
 }
 
+int low_segment(const Low *l, uint32_t over) {
+    int64_t inner = 1;
+    for (int i = 0; i < MAX_AXES; i++)
+        if (over >> i & 1) inner *= l->s->n[i];
+    return plan_segment(inner, l->plan->V, l->pb->caps.subgroup);
+}
+
+/* Each chunk's accumulator becomes what its segment's lanes have together. */
+static void segments_meet(Low *l, const Val *v, int cell) {
+    Ty ty = l->k->cell[cell].ty;
+    for (int c = 0; c < l->k->cell[cell].acc; c++) {
+        Ins own = {.k = K_CELL, .ty = ty, .rank = RANK_LANE, .a = {-1, -1, -1}, .param = -1, .imm = cell, .acc = c};
+        int x = kb_ins(&l->b, own);
+        Ins meet = {.k = K_MEET,
+                    .op = red_op(l, v),
+                    .ty = ty,
+                    .rank = RANK_LANE,
+                    .a = {x, -1, -1},
+                    .param = -1,
+                    .lanes = low_segment(l, v->over)};
+        int m = kb_ins(&l->b, meet);
+        Ins set = {.k = K_SETPART, .ty = ty, .rank = RANK_LANE, .a = {m, -1, -1}, .param = -1, .imm = cell, .acc = c};
+        kb_ins(&l->b, set);
+    }
+}
+
 /* After the sweep (or after the loop, for what adds up across serial points): lanes meet. */
 static void red_join(Low *l, const Sink *s, Home *h) {
     const Val *v = &l->p->val[s->at];
@@ -363,6 +391,11 @@ static void red_join(Low *l, const Sink *s, Home *h) {
         return;
     }
     if (h->kept == ADD_UP_ROW || h->kept == ADD_UP_LANE) return;
+    if (h->kept == SEGMENTS_MEET) {
+        segments_meet(l, v, h->a);
+        l->red_part[s->at] = h->a;
+        return;
+    }
     bool sum = h->kept == MEET_AND_ADD_UP;
     int a = sum ? h->pair.cell[0] : h->a, value, index = -1;
     if (is_arg(v)) {
@@ -554,7 +587,8 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     l->memo = NEWN(cx->a, int, n), l->stamp = NEWN(cx->a, int, n), l->hoisted = NEWN(cx->a, int, n),
     l->cand_of = NEWN(cx->a, int, n);
     l->red_now = NEWN(cx->a, int, n), l->red_array = NEWN(cx->a, int, n), l->red_stripe = NEWN(cx->a, int, n);
-    for (int i = 0; i < n; i++) l->red_now[i] = l->red_array[i] = l->red_stripe[i] = -1;
+    l->red_part = NEWN(cx->a, int, n);
+    for (int i = 0; i < n; i++) l->red_now[i] = l->red_array[i] = l->red_stripe[i] = l->red_part[i] = -1;
     make_holds(l);
     int head = low_begin(l, NODE_BLOCK, -1, "row");
     low_prologue(l);

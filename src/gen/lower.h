@@ -32,7 +32,10 @@ typedef struct Low {
     int *red_now;    /* instruction where it is in scope, -1 */
     int *red_array;  /* row array that keeps it for other loops, -1 */
     int *red_stripe; /* stripe of a reduction that lanes keep, -1 */
-    int *red_outer;  /* phase of its loop */
+    int *red_part;   /* cell with what segments of lanes joined, chunk by chunk, -1 */
+    uint32_t seg_axes;
+    int seg_lanes;  /* of the segment whose coordinates are asked for; 0: an element's */
+    int *red_outer; /* phase of its loop */
     /* holds, by candidate */
     Hold hold[MAX_CANDS];
     int stripe[MAX_CANDS]; /* of a register hold */
@@ -60,6 +63,7 @@ int low_cell(Low *l, Ty ty, int acc, const char *name);
 void low_init(Low *l, int cell, Ty ty, double f, int64_t i);
 int low_merge(Low *l, int cell, Op op); /* accumulators of a cell, pairwise  LANE */
 int low_join(Low *l, Op op, int x);
+int low_segment(const Low *l, uint32_t over); /* lanes of a segment that reduces over these axes */
 /* lowstat.c: pairs of reductions done in one sweep */
 typedef struct PairCells {
     int cell[4];

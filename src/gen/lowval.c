@@ -118,6 +118,10 @@ int low_coord(Low *l, int axis) {
     if (is_row(l, axis)) return l->row_coord[axis];
     if (l->serial >> axis & 1) return decode(l, l->serial_index, l->serial, axis, TY_I64);
     if (l->at_first || l->domain < 0) return c64(l, 0);
+    if (l->seg_lanes) {
+        Ins seg = {.k = K_SEG, .ty = TY_I64, .rank = RANK_PACK, .a = {-1, -1, -1}, .param = -1, .lanes = l->seg_lanes};
+        return decode(l, ins(l, seg), l->seg_axes, axis, TY_I64);
+    }
     Ty ty = l->plan->index == 32 ? TY_I32 : TY_I64;
     int x = decode(l, elem_index(l), l->k->domain[l->domain].mapped, axis, ty);
     return kb_cast(&l->b, TY_I64, x);
@@ -205,8 +209,37 @@ int low_load_home(Low *l, int param) {
     return load_at(l, param, address(l, param, NULL), LOAD_PLAIN);
 }
 
+/* An output of one value a segment. */
+static void store_segment(Low *l, int param, uint32_t over, int x) {
+    const Param *p = &l->p->param[param];
+    l->seg_axes = l->k->domain[l->domain].mapped & ~over;
+    l->seg_lanes = low_segment(l, over);
+    int at = l->row_base[param];
+    for (int d = 0; d < p->rank; d++) {
+        if (is_row(l, p->axis[d])) continue;
+        int c = low_coord(l, p->axis[d]);
+        at = add64(l, at, mul64(l, c, stride_of(l, param, d)));
+    }
+    Ins i = {.k = K_STORES,
+             .ty = l->k->ins[x].ty,
+             .rank = RANK_ELEM,
+             .param = param,
+             .policy = l->plan->store,
+             .note = p->name};
+    i.lanes = l->seg_lanes;
+    i.a[0] = at, i.a[1] = -1, i.a[2] = x;
+    ins(l, i);
+    l->seg_lanes = 0;
+}
+
 void low_store(Low *l, int param, int x) {
     const Param *p = &l->p->param[param];
+    uint32_t over = l->sc->segments && l->domain >= 0 ? l->k->domain[l->domain].mapped : 0;
+    for (int d = 0; d < p->rank; d++) over &= ~(1u << p->axis[d]);
+    if (over) {
+        store_segment(l, param, over, x);
+        return;
+    }
     Addr a = address(l, param, NULL);
     Ins i = {.ty = l->k->ins[x].ty, .param = param, .policy = l->plan->store, .note = p->name};
     i.k = a.pack ? K_STOREP : K_STORE1;
@@ -278,6 +311,13 @@ static int gather(Low *l, const Val *v) {
 /* ---- values ---- */
 
 static int reduction(Low *l, int v) {
+    if (l->red_part[v] >= 0)
+        return ins(l, (Ins){.k = K_PART,
+                            .ty = l->p->val[v].ty,
+                            .rank = RANK_PACK,
+                            .a = {-1, -1, -1},
+                            .param = -1,
+                            .imm = l->red_part[v]});
     if (l->red_stripe[v] >= 0) {
         Stripe *s = &l->k->stripe[l->red_stripe[v]];
         s->last = l->sweep_node;
@@ -341,7 +381,9 @@ static int compute(Low *l, int val) {
     default: break;
     }
     for (int i = 0; i < op_info(v->op)->arity; i++) x[i] = low_val(l, v->a[i]);
-    if (by_reciprocal(l, v) && rank_of(l, x[0]) == RANK_ELEM && rank_of(l, x[1]) == RANK_ROW) {
+    /* of the row, or of a segment: one value for all elements of a pack at least */
+    if (by_reciprocal(l, v) && rank_of(l, x[0]) == RANK_ELEM &&
+        (rank_of(l, x[1]) == RANK_ROW || rank_of(l, x[1]) == RANK_PACK)) {
         Recip q = reciprocal(l, x[1], &l->pb->range[v->a[1]]);
         int scaled = q.p < 0 ? x[0] : kb_op(&l->b, OP_MUL, x[0], q.p, -1);
         return kb_op(&l->b, OP_MUL, scaled, q.r, -1);

@@ -62,7 +62,7 @@ typedef struct Cand {
 } Cand;
 
 typedef struct Sched {
-    bool fuse;
+    bool fuse, segments;
     Stat stat;
     uint32_t serial; /* program-wide */
     int ndomains, nsinks, nsweeps, ncands, npairs, nreds;
@@ -73,13 +73,19 @@ typedef struct Sched {
     Pair pair[MAX_PAIRS]; /* those used with this stat */
 } Sched;
 /* The element axes that every lane loops over; the others are spread over the lanes. Extents of element axes must be
- * known. in_runs: a machine on which elements side by side are one access and a division for each is dear; axes are
- * looped over for that, where the runs are long. */
-uint32_t sched_serial(const Prog *p, const Shape *s, bool in_runs);
+ * known. */
+typedef enum Spread {
+    SPREAD_LANES,
+    SPREAD_RUNS, /* elements side by side are one access and a division for each is dear: axes are looped over for that,
+                    where the runs are long */
+    SPREAD_SEGMENTS, /* reductions over the last mapped axes only leave the others mapped */
+} Spread;
+uint32_t sched_serial(const Prog *p, const Shape *s, Spread spread);
 /* Phases of a simplified program. `held`: with fuse off, bit i says candidate i is held and so has a sweep of its own
  * (candidates are numbered alike for every held set). Fails with plan.* slugs where the program does not fit the limits
- * or the statistic has no pair (plan.stat_unused). */
-Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool in_runs, bool fuse, Stat stat, uint64_t held, Sched *out);
+ * or the statistic has no pair (plan.stat_unused), or where nothing or too much is made of segments
+ * (plan.segments_unused, plan.segments_apart). */
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool fuse, Stat stat, uint64_t held, Sched *out);
 /* First and last sweep in which candidate `cand` is needed when exactly `held` (bit i: candidate i) are held; -1 where
  * it is not needed. */
 void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last);
@@ -90,6 +96,7 @@ typedef enum Kept {
     MEET_AND_ADD_UP, /* some serial axes: joined at every serial point and added up in a row array */
     ADD_UP_ROW,      /* nothing is mapped: a row array */
     ADD_UP_LANE,     /* the mapped axes: a stripe of accumulators */
+    SEGMENTS_MEET,   /* the first mapped axes: cells of a chunk each, joined over segments of lanes after the sweep */
 } Kept;
 Kept sched_kept(const Sched *sc, const Prog *p, const Sink *red);
 /* Is the result needed outside the loop that makes it? */

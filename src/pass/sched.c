@@ -69,13 +69,22 @@ static uint32_t axes_apart(const Prog *p, const Shape *s) {
 /* A reduction needs its domain's mapped axes all reduced (lanes meet) or all kept (lanes never meet). Where neither
  * holds, the smaller cause moves to the serial loops: the kept axes if the fastest one is reduced, else the reduced
  * ones. */
-static bool split_reductions(const Prog *p, uint32_t *serial) {
+/* Does the reduction take the last of its mapped axes and keep the first? Then its elements lie side by side. */
+static bool takes_segments(const Prog *p, int v, uint32_t serial) {
+    const Val *x = &p->val[v];
+    if (x->op != OP_RED || red_info(x->red)->join == RED_PAIR) return false;
+    uint32_t mapped = (elem_axes(p, &p->val[x->a[0]]) | x->over) & ~serial, over = mapped & x->over,
+             kept = mapped & ~over;
+    return over && kept && __builtin_ctz(over) > 31 - __builtin_clz(kept);
+}
+
+static bool split_reductions(const Prog *p, bool segments, uint32_t *serial) {
     bool more = false;
     for (int i = 0; i < p->nvals; i++) {
         const Val *v = &p->val[i];
         if (v->op != OP_RED) continue;
         uint32_t mapped = (elem_axes(p, &p->val[v->a[0]]) | v->over) & ~*serial, in = mapped & v->over;
-        if (!in || in == mapped) continue;
+        if (!in || in == mapped || (segments && takes_segments(p, i, *serial))) continue;
         int fast = 31 - __builtin_clz(mapped);
         *serial |= v->over >> fast & 1 ? mapped & ~v->over : in;
         more = true;
@@ -122,14 +131,15 @@ static void part_tensors(const Prog *p, const Shape *s, int root, uint32_t axes,
     }
 }
 
-uint32_t sched_serial(const Prog *p, const Shape *s, bool in_runs) {
+uint32_t sched_serial(const Prog *p, const Shape *s, Spread spread) {
+    bool in_runs = spread == SPREAD_RUNS, segments = spread == SPREAD_SEGMENTS;
     uint32_t serial = axes_apart(p, s);
     for (int i = 0; i < p->nvals && in_runs; i++)
         if (p->val[i].op == OP_RED)
             part_tensors(p, s, p->val[i].a[0], elem_axes(p, &p->val[p->val[i].a[0]]) | p->val[i].over, &serial);
     for (int i = 0; i < p->nouts && in_runs; i++) part_tensors(p, s, p->out[i].val, out_axes(p, i), &serial);
     for (bool again = true; again;) {
-        again = split_reductions(p, &serial);
+        again = split_reductions(p, segments, &serial);
         for (int i = 0; i < p->nvals; i++) {
             const Val *v = &p->val[i];
             if (v->op == OP_RED) again |= split_users(p, v->a[0], elem_axes(p, &p->val[v->a[0]]) | v->over, &serial);
@@ -386,6 +396,7 @@ Kept sched_kept(const Sched *sc, const Prog *p, const Sink *red) {
     const Domain *d = &sc->domain[red->domain];
     uint32_t over = p->val[red->at].over;
     if (!d->mapped) return ADD_UP_ROW;
+    if (sc->segments && takes_segments(p, red->at, sc->serial)) return SEGMENTS_MEET;
     if (!(d->mapped & over)) return ADD_UP_LANE;
     if ((d->serial & ~over) == 0) return LANES_MEET;
     return over == d->mapped ? MEET_PER_POINT : MEET_AND_ADD_UP;
@@ -472,8 +483,55 @@ static void find_cands(Make *m) {
     }
 }
 
-Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool in_runs, bool fuse, Stat stat, uint64_t held, Sched *out) {
-    *out = (Sched){.fuse = fuse, .stat = stat, .serial = sched_serial(p, s, in_runs)};
+/* ---- segments ---- */
+
+/* Marks what the value is made of, reductions included but not what they reduce. */
+static void made_of(const Prog *p, int root, bool *marks) {
+    marks[root] = true;
+    for (int v = root; v >= 0; v--) {
+        int dep[MAX_DEPS];
+        if (!marks[v] || p->val[v].op == OP_RED) continue;
+        for (int n = val_deps(p, &p->val[v], dep), i = 0; i < n; i++) marks[dep[i]] = true;
+    }
+}
+
+/* An output of one value a segment is stored where the segment's elements are swept; -1: it is none. */
+static int domain_of_segments(const Make *m, int val, uint32_t axes) {
+    bool marks[MAX_VALS] = {0};
+    made_of(m->p, val, marks);
+    for (int v = 0; v < m->p->nvals; v++)
+        if (marks[v] && m->sc->segments && takes_segments(m->p, v, m->sc->serial) &&
+            elem_axes(m->p, &m->p->val[v]) == axes)
+            return m->red_domain[v];
+    return -1;
+}
+
+/* What a segment's lanes have joined is theirs: only a sweep over the same elements can use it. */
+static Err check_segments(Cx *cx, const Make *m) {
+    const Sched *sc = m->sc;
+    bool any = false;
+    for (int i = 0; i < sc->nsinks; i++) {
+        const Sink *s = &sc->sink[i];
+        bool marks[MAX_VALS] = {0};
+        any |= s->kind == SINK_RED && takes_segments(m->p, s->at, sc->serial);
+        made_of(m->p, sink_root(m->p, s), marks);
+        for (int v = 0; v < m->p->nvals; v++) {
+            if (!marks[v] || !takes_segments(m->p, v, sc->serial)) continue;
+            const Domain *from = &sc->domain[m->red_domain[v]], *to = &sc->domain[s->domain];
+            if (from->mapped == to->mapped && !to->serial && !from->serial) continue;
+            return diag(cx, S_PLAN_SEGMENTS_APART, m->p->val[v].at, "segments=off",
+                        "segments=on: %s of %s is used where other elements are worked on",
+                        red_info(m->p->val[v].red)->text, m->p->name);
+        }
+    }
+    if (any) return OK;
+    return diag(cx, S_PLAN_SEGMENTS_UNUSED, NOWHERE, "segments=off",
+                "segments=on: no reduction of %s takes the last of several axes", m->p->name);
+}
+
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool fuse, Stat stat, uint64_t held, Sched *out) {
+    bool segments = spread == SPREAD_SEGMENTS;
+    *out = (Sched){.fuse = fuse, .segments = segments, .stat = stat, .serial = sched_serial(p, s, spread)};
     if (!fuse && stat != STAT_TWO_PASS)
         return diag(cx, S_PLAN_STAT_NEEDS_FUSE, NOWHERE, "fuse=on, or stat=two-pass",
                     "stat=%s joins two sweeps, fuse=off keeps them apart", stat_text(stat));
@@ -497,12 +555,15 @@ Err sched_make(Cx *cx, const Prog *p, const Shape *s, bool in_runs, bool fuse, S
         fits = add_sink(&m, SINK_RED, v, d, m.red_level[v]);
     }
     for (int i = 0; i < p->nouts && fits; i++) {
-        int d = domain_find(&m, out_axes(p, i));
+        int d = domain_of_segments(&m, p->out[i].val, out_axes(p, i));
+        if (d < 0) d = domain_find(&m, out_axes(p, i));
         fits = d >= 0 && add_sink(&m, SINK_OUT, i, d, level_of(&m, p->out[i].val, out->domain[d].serial));
     }
     if (!fits)
         return diag(cx, S_PLAN_LIMIT, NOWHERE, NULL, "%s needs more than %d sweeps or %d index spaces", p->name,
                     MAX_SINKS, MAX_DOMAINS);
+    Err err = segments ? check_segments(cx, &m) : OK;
+    if (err) return err;
     order_sinks(out);
     find_cands(&m);
     if (fuse || !held) return OK;

@@ -233,6 +233,8 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     }
     if (plan->tail == TAIL_HEAD_SHIFT)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "tail=head-shift: not on %s machines", kind_text(kind));
+    if (plan->segments && kind == KIND_HOST)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "segments=on: not on %s machines", kind_text(kind));
     if (plan->prefetch && kind != KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "prefetch=%d: not on %s machines", plan->prefetch,
                     kind_text(kind));
@@ -263,6 +265,12 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
 
 /* ---- the program at this shape ---- */
 
+static uint32_t axes_of(const Param *p) {
+    uint32_t axes = 0;
+    for (int d = 0; d < p->rank; d++) axes |= 1u << p->axis[d];
+    return axes;
+}
+
 /* A tensor goes by packs where its last dimension, contiguous by default, is spread over lanes. */
 static Err check_packs(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     uint32_t mapped = 0;
@@ -274,7 +282,9 @@ static Err check_packs(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
             side_by_side |= mapped >> p->axis[d] & 1;
             more = !(pb->prog->row_axes >> p->axis[d] & 1) && pb->shape.n[p->axis[d]] == 1;
         }
-        if (!side_by_side || pb->strided >> q & 1) continue;
+        bool whole = false; /* a tensor of some of a sweep's axes is read element by element */
+        for (int i = 0; i < sc->ndomains; i++) whole |= sc->domain[i].mapped && !(sc->domain[i].mapped & ~axes_of(p));
+        if (!side_by_side || !whole || pb->strided >> q & 1) continue;
         bool used = p->dir != DIR_IN;
         for (int v = 0; v < pb->prog->nvals && !used; v++)
             used = pb->prog->val[v].op == OP_LOAD && pb->prog->val[v].param == q &&
@@ -444,6 +454,11 @@ static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
     const Kept kept = sched_kept(sc, p, s);
     bool pair = red_info(v->red)->join == RED_PAIR, joined = kept == LANES_MEET || kept == MEET_PER_POINT;
     *slots = *points = 0;
+    if (kept == SEGMENTS_MEET) { /* a cell for each chunk */
+        *slots = i64_min(ceil_div(d->n_mapped, (int64_t)plan_lanes(plan) * plan->V), STRIPE_MOST / 2) *
+                 ceil_div(ty_bytes(v->ty), 4);
+        return;
+    }
     if (joined && !(d->serial & ~v->over)) return;
     if (joined && !sched_needed_outside(cx, sc, p, s)) return;
     int64_t n = 1,
@@ -539,6 +554,42 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
                 (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P, plan->cluster);
 }
 
+/* Are neighbouring rows neighbours in memory, so that lanes of a row may not be neighbours? */
+static bool rows_adjacent(const Prog *p) {
+    int last = -1;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->row_axes >> i & 1) last = i;
+    for (int q = 0; q < p->nparams; q++)
+        if (p->param[q].dir == DIR_IN && p->param[q].rank > 1 && p->param[q].axis[p->param[q].rank - 1] == last)
+            return true;
+    return false;
+}
+
+static Err check_segments(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    enum { MOST_CHUNKS = 64 }; /* cells are as many */
+    const Prog *p = pb->prog;
+    if (!plan->segments) return OK;
+    if (plan->flight > 1 || plan->order != ORDER_PLAN || (plan->P > 1 && rows_adjacent(p)))
+        return diag(cx, S_PLAN_SEGMENTS_SHAPE, NOWHERE, "flight=1 order=plan, P=1 where rows are neighbours in memory",
+                    "segments=on with flight=%d order=%s P=%d", plan->flight, dim_info(DIM_order)->word[plan->order],
+                    plan->P);
+    for (int i = 0; i < sc->nsinks; i++) {
+        const Sink *s = &sc->sink[i];
+        if (s->kind != SINK_RED || sched_kept(sc, p, s) != SEGMENTS_MEET) continue;
+        int64_t inner = 1, chunks = ceil_div(sc->domain[s->domain].n_mapped, (int64_t)plan_lanes(plan) * plan->V);
+        for (int a = 0; a < p->naxes; a++)
+            if (p->val[s->at].over >> a & 1) inner *= pb->shape.n[a];
+        int lanes = plan_segment(inner, plan->V, pb->caps.subgroup);
+        if (lanes && plan->W % lanes == 0 && chunks <= MOST_CHUNKS) continue;
+        return diag(
+            cx, S_PLAN_SEGMENTS_SHAPE, p->val[s->at].at, NULL,
+            "segments=on: %lld elements in packs of V=%d are %lld lanes of W=%d subgroup=%d, chunks=%lld most=%d",
+            (long long)inner, plan->V, (long long)(inner / plan->V), plan->W, pb->caps.subgroup, (long long)chunks,
+            MOST_CHUNKS);
+    }
+    return OK;
+}
+
 /* Copies past the registers are for inputs that are held in on-chip memory, and of 4, 8 or 16 bytes. */
 static Err check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     int most = 0;
@@ -559,7 +610,7 @@ static Err check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched
 /* ---- all rules, in order ---- */
 
 typedef struct Made {
-    bool fuse;
+    bool fuse, segments;
     Stat stat;
     uint64_t held;
     Err err;
@@ -579,15 +630,17 @@ SchedMemo *sched_memo(Cx *cx) {
 }
 
 static Err sched_get(Cx *cx, SchedMemo *m, const Problem *pb, const Plan *plan, uint64_t held, const Sched **out) {
-    bool fuse = plan->fuse == FUSE_ON;
+    bool fuse = plan->fuse == FUSE_ON, segments = plan->segments != 0;
     Made *x = NULL;
     for (int i = 0; i < m->n && !x; i++)
-        if (m->made[i]->fuse == fuse && (int)m->made[i]->stat == plan->stat && m->made[i]->held == held) x = m->made[i];
+        if (m->made[i]->fuse == fuse && m->made[i]->segments == segments && (int)m->made[i]->stat == plan->stat &&
+            m->made[i]->held == held)
+            x = m->made[i];
     if (!x) {
         Cx own = {.a = m->a};
         x = NEW(m->a, Made);
-        *x = (Made){.fuse = fuse, .stat = (Stat)plan->stat, .held = held};
-        x->err = sched_make(&own, pb->prog, &pb->shape, problem_in_runs(pb), fuse, x->stat, held, &x->sc);
+        *x = (Made){.fuse = fuse, .segments = segments, .stat = (Stat)plan->stat, .held = held};
+        x->err = sched_make(&own, pb->prog, &pb->shape, problem_spread(pb, plan), fuse, x->stat, held, &x->sc);
         x->why = own.first;
         GROW(m->a, m->made, m->n, m->cap);
         m->made[m->n++] = x;
@@ -605,6 +658,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     uint64_t held = plan_held(plan, *sc);
     if (plan->fuse == FUSE_OFF && held) e = sched_get(cx, memo, pb, plan, held, sc);
     if (!e) e = check_shape(cx, pb, plan, *sc);
+    if (!e) e = check_segments(cx, pb, plan, *sc);
     if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
     if (!e) e = check_shared(cx, pb, plan, *sc);

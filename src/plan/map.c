@@ -24,3 +24,8 @@ int plan_piece(const Prog *p, const Shape *s, int V, int param, uint32_t mapped)
     }
     return each;
 }
+
+int plan_segment(int64_t inner, int V, int subgroup) {
+    int64_t lanes = inner / V;
+    return inner % V == 0 && lanes >= 1 && lanes <= subgroup && (lanes & (lanes - 1)) == 0 ? (int)lanes : 0;
+}

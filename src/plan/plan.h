@@ -77,16 +77,15 @@ typedef struct Problem {
 static inline bool problem_in_runs(const Problem *pb) { /* of sched_make */
     return pb->caps.kind == KIND_HOST;
 }
+/* How lanes share the axes, of sched_make; plan NULL: the default. */
+static inline Spread problem_spread(const Problem *pb, const Plan *plan) {
+    return plan && plan->segments ? SPREAD_SEGMENTS : problem_in_runs(pb) ? SPREAD_RUNS : SPREAD_LANES;
+}
 /* noalias is set, summed_budget is not: change them in *out. */
 Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, uint32_t strided, Problem *out);
 
 /* slots(N) = floor(N/(W*V))*V + min(N mod (W*V), V): the longest stripe of a lane. And the ownership map with its
  * inverse: element e belongs to chunk, lane, v with e = (chunk*W + lane)*V + v, at slot chunk*V + v. */
-/* Elements of a parameter that a lane's pack of V takes in one access of up to 16 bytes, such that no dense layout
- * breaks it: strides of the dimensions that are not spread over lanes (`mapped`) must be whole pieces, which for known
- * extents is asked here and for run-time strides at the launch. Steps along an extent of 1 are never taken. */
-int plan_piece(const Prog *p, const Shape *s, int V, int param, uint32_t mapped);
-
 int64_t map_slots(int64_t n, int W, int V);
 static inline int64_t map_elem(int64_t chunk, int lane, int v, int W, int V) {
     return (chunk * W + lane) * V + v;
@@ -96,6 +95,14 @@ static inline void map_owner(int64_t e, int W, int V, int64_t *chunk, int *lane,
     *lane = (int)(e / V % W);
     *chunk = e / ((int64_t)W * V);
 }
+
+/* Elements of a parameter that a lane's pack of V takes in one access of up to 16 bytes, such that no dense layout
+ * breaks it: strides of the dimensions that are not spread over lanes (`mapped`) must be whole pieces, which for known
+ * extents is asked here and for run-time strides at the launch. Steps along an extent of 1 are never taken. */
+int plan_piece(const Prog *p, const Shape *s, int V, int param, uint32_t mapped);
+
+/* Lanes whose packs of V hold `inner` elements side by side, where they are a power of two of a subgroup's; else 0. */
+int plan_segment(int64_t inner, int V, int subgroup);
 
 /* Stripes a plan needs in its busiest lane, in f32 slots (a bf16 register hold takes half a slot, rounded up per
  * value). */

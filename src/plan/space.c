@@ -103,7 +103,7 @@ typedef struct Holdable {
 
 static Err add_holdable(Cx *cx, const Problem *pb, bool fuse, Stat stat, Holdable *out) {
     Sched sc;
-    Err e = sched_make(cx, pb->prog, &pb->shape, problem_in_runs(pb), fuse, stat, 0, &sc);
+    Err e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, NULL), fuse, stat, 0, &sc);
     for (int i = 0; !e && i < sc.ncands; i++) {
         bool known = false;
         for (int k = 0; k < out->n; k++) known |= str_eq(out->cand[k].name, sc.cand[i].name);
@@ -340,12 +340,17 @@ static bool is_ordered(const Prog *p) {
     return false;
 }
 
-/* Bytes of the widest element that goes by packs; those of a tensor whose last axis is of rows do not. */
+/* Bytes of the widest element that goes by packs; those of a tensor whose last axis is of rows do not, nor those of one
+ * without the last axis of all elements. */
 static int widest_type(const Prog *p) {
-    int b = 1;
+    int b = 1, last = -1;
+    for (int i = 0; i < p->naxes; i++)
+        if (!(p->row_axes >> i & 1)) last = i;
     for (int q = 0; q < p->nparams; q++) {
         const Param *t = &p->param[q];
-        if (t->rank && !(p->row_axes >> t->axis[t->rank - 1] & 1) && b < ty_bytes(t->ty)) b = ty_bytes(t->ty);
+        bool whole = false;
+        for (int d = 0; d < t->rank; d++) whole |= t->axis[d] == last;
+        if (t->rank && whole && !(p->row_axes >> t->axis[t->rank - 1] & 1) && b < ty_bytes(t->ty)) b = ty_bytes(t->ty);
     }
     return b;
 }
@@ -496,12 +501,12 @@ static void shed(Space *s) {
     }
 }
 
-/* Is an f32 tile of elements divided by a value of the row? */
+/* Is an f32 tile of elements divided by a value of the row, or of some of its axes? */
 static bool divides(const Prog *p) {
     for (int i = 0; i < p->nvals; i++) {
         const Val *v = &p->val[i];
         if (v->op != OP_DIV || v->ty != TY_F32 || p->val[v->a[1]].op == OP_CONST) continue;
-        if (v->axes & ~p->row_axes && !(p->val[v->a[1]].axes & ~p->row_axes)) return true;
+        if (v->axes & ~p->row_axes & ~p->val[v->a[1]].axes) return true;
     }
     return false;
 }
@@ -602,16 +607,38 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
     set_dim(cx, s, DIM_P, (const int[]){1}, 1);
 }
 
+/* Can reductions over the last of several axes be joined over segments of lanes, and how many elements share lanes
+ * then? 0: they cannot. */
+static int64_t segmented(Cx *cx, const Problem *pb) {
+    Sched *sc = NEW(cx->a, Sched);
+    Cx own = {.a = cx->a}; /* a program without such reductions is no fault */
+    if (pb->caps.kind == KIND_HOST ||
+        sched_make(&own, pb->prog, &pb->shape, SPREAD_SEGMENTS, true, STAT_TWO_PASS, 0, sc) != OK)
+        return 0;
+    bool any = true;
+    for (int i = 0; i < sc->nsinks; i++) {
+        if (sc->sink[i].kind != SINK_RED || sched_kept(sc, pb->prog, &sc->sink[i]) != SEGMENTS_MEET) continue;
+        int64_t inner = 1;
+        bool fits = false;
+        for (int a = 0; a < pb->prog->naxes; a++)
+            if (pb->prog->val[sc->sink[i].at].over >> a & 1) inner *= pb->shape.n[a];
+        for (int V = 1; V <= 8; V *= 2) fits |= plan_segment(inner, V, pb->caps.subgroup) > 0;
+        any &= fits;
+    }
+    return any ? widest(sc) : 0;
+}
+
 Err space_default(Cx *cx, const Problem *pb, Space *out) {
     Plan base = plan_default();
     Holdable all;
     Sched sc;
     Err e = find_holdable(cx, pb, &all);
-    if (!e) e = sched_make(cx, pb->prog, &pb->shape, problem_in_runs(pb), true, STAT_TWO_PASS, 0, &sc);
+    if (!e) e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, NULL), true, STAT_TWO_PASS, 0, &sc);
     if (!e) e = space_of_plan(cx, &base, out);
     if (e) return e;
     bool host = pb->caps.kind == KIND_HOST, ordered = is_ordered(pb->prog);
-    int64_t n = widest(&sc);
+    int64_t joined = segmented(cx, pb), n = joined ? joined : widest(&sc);
+    if (joined) set_dim(cx, out, DIM_segments, (const int[]){1, 0}, 2);
     int stat[STAT_COUNT], nstat = 0;
     for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++)
         if (all.stat[st]) stat[nstat++] = st;

@@ -293,6 +293,10 @@ static const char *const plans[] = {
     "W=32 V=8 cluster=8 acc=2 flight=2 overlap=on",
     "W=96 V=1 cluster=16 stat=shifted exp=fast",
     "W=256 V=8 cluster=2 stat=online exp=fast hold.x=register",
+    "W=64 V=8 segments=on load=keep hold.x=register overlap=fetch",
+    "W=32 V=4 P=4 segments=on hold.x=shared stages=2",
+    "W=128 V=4 hold.x=shared stages=4 flight=2 load=keep overlap=fetch early=on",
+    "W=64 V=4 cluster=4 hold.x=shared stages=1 overlap=fetch",
 };
 
 /* For devices without cache policies; on CPUs a row is best one lane's. */

@@ -14,6 +14,7 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
     case DIM_exp: return v != EXP_FAST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;
     case DIM_cluster: return c->kind == KIND_CUDA && c->max_cluster > 1 && !rng_int(r, 6) ? v : 1;
+    case DIM_segments: return c->kind != KIND_HOST && !rng_int(r, 4) ? v : 0;
     case DIM_stages: return c->kind == KIND_CUDA && !rng_int(r, 4) ? v : 0;
     case DIM_split:
     case DIM_min_groups:
@@ -31,7 +32,8 @@ static int draw(const Caps *c, Rng *r, int d) {
 static void draw_holds(Cx *cx, const Problem *pb, Rng *r, Plan *plan) {
     Sched *sc = NEW(cx->a, Sched);
     Cx own = {.a = cx->a};
-    if (sched_make(&own, pb->prog, &pb->shape, problem_in_runs(pb), plan->fuse, (Stat)plan->stat, 0, sc) != OK) return;
+    if (sched_make(&own, pb->prog, &pb->shape, problem_spread(pb, plan), plan->fuse, (Stat)plan->stat, 0, sc) != OK)
+        return;
     const int bias = rng_int(r, 3); /* few, some or many kept */
     for (int i = 0; i < sc->ncands; i++) {
         const Cand *c = &sc->cand[i];

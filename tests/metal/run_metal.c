@@ -3,6 +3,7 @@
  *
  *     run_metal kernels [FROM [STEP]]     every kernel of kernels/, types and plans drawn
  *     run_metal random [PAIRS [SEED]]     random programs times random plans
+ *     run_metal segments                  reductions over the last of several axes, joined over segments of lanes
  *     run_metal faults                    broken text is caught
  *     run_metal syntax                    a second compiler takes the text
  * Environment: CXX, the compiler (g++), and CXX2, the second one (clang++). TAP on stdout. */
@@ -264,6 +265,35 @@ static void kernels(Desk *d, int64_t from, int64_t step) {
     arena_free(cx.a);
 }
 
+static void segments(Desk *d) {
+    static const char *const plans[] = {"W=64 V=4 segments=on",     "W=96 V=2 P=2 segments=on acc=2",
+                                        "W=32 V=8 segments=on",     "W=256 V=4 segments=on early=on",
+                                        "W=16 V=1 P=8 segments=on", "W=8 V=4 P=3 segments=on"};
+    static const int64_t length[] = {64, 16, 128, 8, 4};
+    const Caps caps = machine();
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    LibKernel *lib;
+    int n = 0, count = library_read(&cx, TY_BF16, &lib);
+    for (int at = 0; at < count * COUNT(plans) * COUNT(length); at++) {
+        const int i = at / COUNT(plans) / COUNT(length);
+        Case *c = &batch[n];
+        c->m = (Match){.cx = {.a = arena_new(NULL, NULL)}, .prog = lib[i].prog};
+        c->m.shape = library_shape(lib[i].prog, 5, length[at % COUNT(length)]);
+        snprintf(c->what, sizeof c->what, "%s case %d", lib[i].name, at);
+        if (match_prog(&c->m, (uint64_t)at + 1000, &caps, plans[at / COUNT(length) % COUNT(plans)]))
+            match_interpret(&c->m);
+        if (refused(&c->m)) {
+            match_free(&c->m);
+            continue;
+        }
+        if (++n < BATCH) continue;
+        run_batch(d, batch, n);
+        n = 0;
+    }
+    if (n) run_batch(d, batch, n);
+    arena_free(cx.a);
+}
+
 static void random_pairs(Desk *d, int64_t pairs, uint64_t seed) {
     const Caps caps = machine();
     int n = 0;
@@ -397,6 +427,10 @@ int main(int argc, char **argv) {
     if (str_eq(what, "random")) {
         random_pairs(&d, x > 0 ? x : 120, y > 0 ? (uint64_t)y : 1);
         return verdict(&d, "random programs and plans, run as Metal, have the interpreter's bits");
+    }
+    if (str_eq(what, "segments")) {
+        segments(&d);
+        return verdict(&d, "what segments of lanes join has the interpreter's bits");
     }
     if (str_eq(what, "faults")) {
         catch_faults(&d);

@@ -313,9 +313,33 @@ static inline Kern *kern_inout(Fix *f, Want q, bool meet, bool again) {
     return k;
 }
 
+/* Segments of one element: y = max(x), chunk by chunk and lane by lane. */
+static inline Kern *kern_segments(Fix *f, Want q) {
+    q.V = q.flight = 1;
+    Kern *k = kern_new(f, q);
+    int loop = -1, lanes = q.W, chunks = (int)((q.n + lanes - 1) / lanes), c = add_cell(f, k, TY_F32, chunks, "most");
+    BLOCK();
+    int row = INS(.k = K_ROWIDX, .ty = TY_I64), bx = row_base(f, k, row, P_X), by = row_base(f, k, row, P_Y);
+    INS(.k = K_INIT, .ty = TY_F32, .imm = c, .c = f32(-INFINITY));
+    SWEEP(0);
+    int x = INS(.k = K_LOADP, .ty = TY_F32, .rank = RANK_ELEM, .a = {bx, -1, -1}, .param = P_X);
+    INS(.k = K_FOLD, .op = OP_MAX, .ty = TY_F32, .a = {x, -1, -1}, .imm = c);
+    BLOCK();
+    for (int i = 0; i < chunks; i++) {
+        int own = INS(.k = K_CELL, .ty = TY_F32, .rank = RANK_LANE, .imm = c, .acc = i);
+        int met = INS(.k = K_MEET, .op = OP_MAX, .ty = TY_F32, .rank = RANK_LANE, .a = {own, -1, -1}, .lanes = 1);
+        INS(.k = K_SETPART, .ty = TY_F32, .a = {met, -1, -1}, .imm = c, .acc = i);
+    }
+    SWEEP(0);
+    int part = INS(.k = K_PART, .ty = TY_F32, .rank = RANK_PACK, .imm = c);
+    int seg = INS(.k = K_SEG, .ty = TY_I64, .rank = RANK_PACK, .lanes = 1);
+    INS(.k = K_STORES, .ty = TY_F32, .a = {binary(f, k, OP_ADD, TY_I64, by, seg), -1, part}, .param = P_Y, .lanes = 1);
+    return k;
+}
+
 static const Want small = {.W = 4, .V = 2, .acc = 2, .flight = 2, .L = 4, .combine = COMBINE_INNER, .n = 37, .g = 3};
 
-enum { ALL_KERNS = 8 };
+enum { ALL_KERNS = 9 };
 static inline Kern *kern_number(Fix *f, int i, Want q) {
     switch (i) {
     case 0: return kern_sum(f, q);
@@ -325,6 +349,7 @@ static inline Kern *kern_number(Fix *f, int i, Want q) {
     case 4: return kern_softmax(f, q, true);
     case 5: return kern_serial(f, q);
     case 6: return kern_steps(f, q);
+    case 7: return kern_segments(f, q);
     default: return kern_inout(f, q, true, false);
     }
 }

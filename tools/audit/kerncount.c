@@ -236,6 +236,23 @@ static bool memory(Reader *r, const char *param, Type t, bool write, char rank) 
     return true;
 }
 
+/* One store a segment: by the first lane of each, in every step of that lane. */
+static bool segment_store(Reader *r, const char *param, Type t) {
+    int64_t lanes;
+    const int q = program_param(r->p, param);
+    if (q < 0 || !number(r, field(r, 4), &lanes) || !lanes) return wrong(r, "a store of segments is expected");
+    Counted *c = r->c;
+    const double steps = (double)up_div(r->elements[r->domain], r->plan.lanes * r->plan.V) * r->loop,
+                 runs = (double)r->elements[r->domain] / (double)(lanes * r->plan.V) * r->loop,
+                 bytes = type_fact(r->p->param[q].ty)->bytes;
+    c->lane.write += steps * bytes;
+    c->row.write += runs * bytes;
+    c->lane_ops[MEMORY] += steps;
+    c->row_ops[MEMORY] += runs;
+    if (r->p->param[q].ty != t) c->lane_ops[CONVERT] += steps, c->row_ops[CONVERT] += runs;
+    return true;
+}
+
 static bool instruction(Reader *r) {
     const bool makes = *field(r, 0) == '%';
     const int o = makes ? 2 : 0;
@@ -268,9 +285,13 @@ static bool instruction(Reader *r) {
         return memory(r, first, t, true, own);
     else if (same_text(op, "get") || same_text(op, "put"))
         return touch(r, first, *op == 'p', own);
-    else if (same_text(op, "join") || same_text(op, "join2"))
+    else if (same_text(op, "seg"))
+        op_add(r, ALU, own);
+    else if (same_text(op, "stores"))
+        return segment_store(r, first, t);
+    else if (same_text(op, "join") || same_text(op, "join2") || same_text(op, "meet"))
         r->c->collectives += r->loop;
-    else if (!is_join && !strstr("const slot rowidx serial active init cell setcell rowget rowput", op))
+    else if (!is_join && !strstr("const slot rowidx serial active init cell setcell rowget rowput part setpart", op))
         return wrong(r, "an unknown instruction");
     return true;
 }

@@ -34,6 +34,7 @@ static const Dim dims[] = {
     {"prefetch", NULL},
     {"exp", "exact fast own"},
     {"overlap", "off on fetch"},
+    {"segments", "off on"},
 };
 enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
