@@ -519,12 +519,14 @@ static void test_space(void **state) {
     (void)state;
     static const struct {
         const char *file, *kernel, *shape;
-        bool cluster, sixteen, overlap, exp;
-    } rows[] = {{"reduce", "argmax", "rows=8,n=151936", true, true, true, false},
-                {"softmax", "softmax", "rows=2048,n=131072", true, false, false, true},
-                {"softmax", "softmax", "rows=32768,n=4096", false, false, false, true},
-                {"rmsnorm", "rmsnorm", "rows=64,n=4096", false, false, true, false},
-                {"reduce", "column_sum", "rows=16384,n=4096", false, false, false, false}};
+        bool cluster, sixteen, overlap, exp, stages, segments;
+    } rows[] = {{"reduce", "argmax", "rows=8,n=151936", true, true, true, false, false, false},
+                {"softmax", "softmax", "rows=2048,n=131072", true, false, false, true, true, false},
+                {"softmax", "softmax", "rows=32768,n=4096", false, false, false, true, false, false},
+                {"rmsnorm", "rmsnorm", "rows=64,n=4096", false, false, true, false, false, false},
+                {"quantize", "rmsnorm_fp8_groups", "rows=4096,g=56,k=128", false, false, false, false, false, true},
+                {"quantize", "rmsnorm_fp8_groups", "rows=4096,g=56,k=96", false, false, true, false, false, false},
+                {"reduce", "column_sum", "rows=16384,n=4096", false, false, false, false, false, false}};
     for (int i = 0; i < COUNT(rows); i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
         Problem pb;
@@ -538,6 +540,8 @@ static void test_space(void **state) {
         assert_int_equal(offers(&s, DIM_cluster, 16), rows[i].sixteen);
         assert_int_equal(offers(&s, DIM_overlap, 1), rows[i].overlap);
         assert_int_equal(offers(&s, DIM_exp, EXP_FAST), rows[i].exp);
+        assert_int_equal(offers(&s, DIM_stages, 2), rows[i].stages);
+        assert_int_equal(offers(&s, DIM_segments, 1), rows[i].segments);
         arena_free(cx.a);
     }
     Cx cx = {.a = arena_new(NULL, NULL)};
