@@ -9,8 +9,10 @@ enum { AXES = 64, POISON = 0xA5 };
 
 typedef struct Axis {
     const char *name;
-    int64_t extent;   /* -1: not known yet */
-    const char *from; /* who said so */
+    int64_t extent;    /* -1: not known yet */
+    const char *from;  /* who said so */
+    const char *range; /* text of a range, with its end; NULL: none */
+    int64_t most;
     bool row;
 } Axis;
 
@@ -138,17 +140,27 @@ static Rc bind_one(Binder *b, Axis *x, int64_t extent, const char *from) {
     return RC_OK;
 }
 
-static Rc bind_text(Binder *b) {
+/* "4096", or "1..4096" of an axis whose extent each launch may choose. */
+static Rc bind_extent(Binder *b, Axis *x, const char *value, const char *option) {
+    Cli *c = b->c;
+    char *end;
+    long long v = strtoll(value, &end, 10);
+    const bool ranged = strncmp(end, "..", 2) == 0 && end != value;
+    if (ranged) v = strtoll(end + 2, &end, 10);
+    if (*end || end == value || v < 0 || v == INT64_MAX || (ranged && option[2] != 's'))
+        return fail(c, F_VALUE, "a whole number from 0", "%s gives axis %s the extent \"%s\"", option, x->name, value);
+    if (!ranged) return bind_one(b, x, v, option);
+    x->range = value, x->most = v;
+    return RC_OK;
+}
+
+static Rc bind_text(Binder *b, const char *text, const char *option) {
     Cli *c = b->c;
     const char *name, *value;
     size_t at = 0;
     int more;
-    while (c->o.shape && (more = pair_next(c, c->o.shape, &at, &name, &value)) != 0) {
-        if (more < 0) return fail(c, F_VALUE, "AXIS=EXTENT,...", "--shape has \"%s\"", name);
-        char *end;
-        const long long v = strtoll(value, &end, 10);
-        if (*end || end == value || v < 0 || v == INT64_MAX)
-            return fail(c, F_VALUE, "a whole number from 0", "--shape gives axis %s the extent \"%s\"", name, value);
+    while (text && (more = pair_next(c, text, &at, &name, &value)) != 0) {
+        if (more < 0) return fail(c, F_VALUE, "AXIS=EXTENT,...", "%s has \"%s\"", option, name);
         Axis *x = axis_of(b, name);
         if (!x) {
             Text t = {0};
@@ -158,7 +170,7 @@ static Rc bind_text(Binder *b) {
             text_free(&t);
             return rc;
         }
-        const Rc rc = bind_one(b, x, v, "--shape");
+        const Rc rc = bind_extent(b, x, value, option);
         if (rc) return rc;
     }
     return RC_OK;
@@ -172,21 +184,31 @@ static Rc bind(Binder *b, Arrays *as) {
             if (axis_of(b, name) || b->n == AXES) continue;
             b->axis[b->n++] = (Axis){.name = name, .extent = -1, .row = as->a[i].param.is_row[d]};
         }
-    Rc rc = bind_text(b);
+    Rc rc = bind_text(b, c->o.shape, "--shape");
+    if (!rc) rc = bind_text(b, c->o.at, "--at");
     for (int i = 0; !rc && i < as->n; i++)
         for (int d = 0; !rc && as->a[i].shaped && d < as->a[i].param.rank; d++)
             rc = bind_one(b, axis_of(b, as->a[i].param.axis[d]), as->a[i].npy.shape[d],
                           cli_text(c, "%s (%s)", as->a[i].file, as->a[i].param.name));
     for (int i = 0; !rc && i < b->n; i++)
-        if (b->axis[i].extent < 0)
+        if (b->axis[i].extent < 0 && b->axis[i].range)
+            b->axis[i].extent = b->axis[i].most;
+        else if (b->axis[i].extent < 0)
             rc = fail(c, F_UNKNOWN, cli_text(c, "--shape %s=N", b->axis[i].name), "the extent of axis %s is not known",
                       b->axis[i].name);
     if (rc) return rc;
-    Text t = {0};
-    for (int i = 0; i < b->n; i++)
-        text_fmt(&t, "%s%s=%lld", i ? "," : "", b->axis[i].name, (long long)b->axis[i].extent);
-    as->shape = cli_text(c, "%s", t.n ? t.s : "");
-    text_free(&t);
+    Text compiled = {0}, run = {0};
+    for (int i = 0; i < b->n; i++) {
+        const char *extent = cli_text(c, "%lld", (long long)b->axis[i].extent), *range = b->axis[i].range;
+        text_fmt(&compiled, "%s%s=", i ? "," : "", b->axis[i].name);
+        text_fmt(&compiled, "%s", range ? range : extent);
+        text_fmt(&run, "%s%s=", i ? "," : "", b->axis[i].name);
+        text_fmt(&run, "%s%s", extent, range ? cli_text(c, " of %s", range) : "");
+    }
+    as->shape = cli_text(c, "%s", compiled.n ? compiled.s : "");
+    as->ran = cli_text(c, "%s", run.n ? run.s : "");
+    text_free(&compiled);
+    text_free(&run);
     return RC_OK;
 }
 

@@ -56,8 +56,8 @@ typedef struct Options {
     int command;
     bool given; /* whether `command` is one: in errors before it is known */
     List words; /* what stands after the subcommand and is no option */
-    const char *shape, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device, *isa,
-        *strided, *fill, *out_dir, *output, *header, *receipt, *store, *title, *calibration, *figures, *primary;
+    const char *shape, *at, *type, *consts, *sets, *pin, *plan, *search, *joint, *strategy, *regime, *policy, *device,
+        *isa, *strided, *fill, *out_dir, *output, *header, *receipt, *store, *title, *calibration, *figures, *primary;
     List in, out, cases, peers;
     int64_t threads, seed, limit, budget_candidates, samples, rounds, rotate_mb;
     double budget_seconds, budget_compile_seconds, sample_ms, warmup_ms;
@@ -211,6 +211,7 @@ typedef struct Arrays {
     Array *a;
     rowfold_arg *arg;
     const char *shape, *strided; /* for compiling */
+    const char *ran;             /* the shape of the run, for people */
 } Arrays;
 Rc arrays_read(Cli *c, Arrays *as);  /* reads inputs, binds every axis, makes memory */
 Rc arrays_write(Cli *c, Arrays *as); /* the outputs that were asked for */

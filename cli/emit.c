@@ -49,13 +49,13 @@ static const char *c_name(Cli *c, const char *name) {
     return mark ? cli_text(c, strncmp(name, "__", 2) == 0 ? "arg%s_" : "%s_", name) : name;
 }
 
-/* An extent as C text: a number for an element axis, a parameter of the wrapper for a row axis. */
+/* An extent as C text: a number for an element axis, a parameter of the wrapper for a row axis or one with a range. */
 static const char *extent(Cli *c, const rowfold_param *p, int d) {
     const char *name, *value;
     size_t at = 0;
     if (p->is_row[d]) return c_name(c, p->axis[d]);
     while (c->o.shape && pair_next(c, c->o.shape, &at, &name, &value) > 0)
-        if (strcmp(name, p->axis[d]) == 0) return cli_text(c, "%sll", value);
+        if (strcmp(name, p->axis[d]) == 0) return strstr(value, "..") ? c_name(c, name) : cli_text(c, "%sll", value);
     return "1ll";
 }
 
@@ -75,6 +75,7 @@ typedef struct Wrap {
     int n;
     rowfold_param *param;
     Text rows, slots, params; /* product of the row extents; initialisers; parameters of the wrapper */
+    const char *outside;      /* condition under which an extent is outside of its range; NULL: it has none */
 } Wrap;
 
 static const rowfold_param *param_named(const Wrap *w, const char *name, size_t n) {
@@ -96,7 +97,7 @@ static const char *stride(Cli *c, const rowfold_param *p, const char *axis, size
 
 static bool slot_line(Wrap *w, const char *line) {
     static const char pointer[] = "pointer to ", row[] = "extent of row axis ", step[] = "stride of ",
-                      along[] = " along ";
+                      along[] = " along ", ranged[] = "extent of axis ", to[] = " to ";
     const rowfold_param *p;
     size_t n;
     if (strncmp(line, pointer, sizeof pointer - 1) == 0) {
@@ -117,6 +118,16 @@ static bool slot_line(Wrap *w, const char *line) {
         if (!(p = param_named(w, line, n)) || strncmp(line + n, along, sizeof along - 1) != 0) return false;
         line += n + sizeof along - 1;
         text_fmt(&w->slots, "%s{.i = %s}", w->slots.n ? ", " : "", stride(w->c, p, line, strcspn(line, ",")));
+    } else if (strncmp(line, ranged, sizeof ranged - 1) == 0) { /* "extent of axis n, 1 to 4096" */
+        char *end;
+        line += sizeof ranged - 1;
+        const char *name = c_name(w->c, cli_text(w->c, "%.*s", (int)strcspn(line, ","), line));
+        const long long least = strtoll(line + strcspn(line, ",") + 1, &end, 10);
+        if (strncmp(end, to, sizeof to - 1) != 0) return false;
+        w->outside =
+            cli_text(w->c, "%s < %lld || %s > %lld", name, least, name, strtoll(end + sizeof to - 1, NULL, 10));
+        text_fmt(&w->slots, "%s{.i = %s}", w->slots.n ? ", " : "", name);
+        add(&w->params, "long long ", name);
     } else {
         if (!(p = param_named(w, line, strcspn(line, ","))) || is_tensor(p)) return false;
         const bool real = p->type[0] == 'f' || p->type[0] == 'b';
@@ -144,13 +155,17 @@ static bool wrap(Cli *c, const char **source, const char **header) {
     }
     const char *name = rowfold_program_name(c->program);
     if (ok) {
-        const char *head = cli_text(c, "void rowfold_%s(%s)", name, w.params.s);
-        *source = cli_text(c,
-                           "%s\n\n/* %s of dense tensors, %s */\n%s;\n%s {\n    const slot slots[] = {%s};\n"
-                           "    rowfold_kernel_%s(slots, 0, %s);\n}\n",
-                           *source, name, rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), head, head, w.slots.s, name,
-                           w.rows.n ? w.rows.s : "1");
-        *header = cli_text(c, "%s#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n", *header, head);
+        const char *head = cli_text(c, "%s rowfold_%s(%s)", w.outside ? "int" : "void", name, w.params.s);
+        const char *guard = w.outside ? cli_text(c, "    if (%s) return 1;\n", w.outside) : "";
+        *source =
+            cli_text(c,
+                     "%s\n\n/* %s of dense tensors%s, %s */\n%s;\n%s {\n%s    const slot slots[] = {%s};\n"
+                     "    rowfold_kernel_%s(slots, 0, %s);\n%s}\n",
+                     *source, name, w.outside ? "; 1 and nothing done where the extent is outside of its range" : "",
+                     rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), head, head, guard, w.slots.s, name,
+                     w.rows.n ? w.rows.s : "1", w.outside ? "    return 0;\n" : "");
+        *header = cli_text(c, "%s#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;%s\n", *header, head,
+                           w.outside ? " /* 0, or 1 where the extent is outside of its range */" : "");
     }
     text_free(&w.rows);
     text_free(&w.slots);

@@ -51,7 +51,10 @@ static const struct Option {
     const char *takes, *help;
 } options[] = {
 #define O(field) offsetof(Options, field)
-    {"shape", 0, JOINED, O(shape), KERNELS, 0, "AXES", "extents of the axes: rows=1024,n=4096"},
+    {"shape", 0, JOINED, O(shape), KERNELS, 0, "AXES",
+     "extents of the axes: rows=1024,n=4096; n=1..4096: one kernel for all of these"},
+    {"at", 0, JOINED, O(at), RUN, 0, "AXIS=EXTENT",
+     "extent of this run within a range (default: of inputs, else the largest)"},
     {"type", 0, JOINED, O(type), KERNELS | CHECK, 0, "TYPES",
      "f32 for all type variables (the default), or T=bf16,S=f32"},
     {"const", 0, JOINED, O(consts), KERNELS | CHECK, 0, "NAME=VALUE", "value of a const parameter; may be repeated"},

@@ -73,7 +73,7 @@ static double bytes_of(const Arrays *as) {
 
 static void print(Cli *c, const Arrays *as, const Result *r) {
     const double bytes = bytes_of(as);
-    printf("%s  %s  %s  on %s\n", rowfold_program_name(c->program), as->shape, cli_types(c),
+    printf("%s  %s  %s  on %s\n", rowfold_program_name(c->program), as->ran, cli_types(c),
            rowfold_device_name(c->device));
     printf("verdict  %s\n", verdict_text(c, r->verdict));
     printf("time     %s (median of %d, min %s)", seconds_text(c, r->median_s), r->calls, seconds_text(c, r->min_s));
@@ -88,6 +88,7 @@ static void print(Cli *c, const Arrays *as, const Result *r) {
 static Rc print_json(Cli *c, const Arrays *as, const Result *r) {
     Text t = {0};
     json_head(c, &t, as->shape);
+    if (strcmp(as->ran, as->shape) != 0) json_str(&t, "ran", as->ran);
     json_str(&t, "plan", rowfold_kernel_text(c->kernel, ROWFOLD_PLAN));
     json_bool(&t, "ok", !r->wrong);
     json_raw(&t, "verdict", r->verdict);

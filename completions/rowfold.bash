@@ -22,7 +22,7 @@ _rowfold() {
         ;;
     --figures | --primary) words="device.batch.resident device.batch.cold device.single.resident device.single.cold end_to_end.batch.resident end_to_end.batch.cold end_to_end.single.resident end_to_end.single.cold" ;;
     --peers) words="numpy plain_c onednn torch_eager torch_compile onnxruntime liger quack flashinfer" ;;
-    --title | --case | --rounds | --samples | --sample-ms | --warmup-ms | --rotate-mb | --in | --out | --shape | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
+    --title | --case | --rounds | --samples | --sample-ms | --warmup-ms | --rotate-mb | --in | --out | --shape | --at | --const | --set | --seed | --pin | --plan | --search | --tune-holds | --budget-candidates | --budget-seconds | --budget-compile-seconds | --threads | --strided | --limit) return ;;
     esac
     if [ -n "$words" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
@@ -30,7 +30,7 @@ _rowfold() {
     fi
     if [[ $word == -* ]]; then
         case ${COMP_WORDS[1]} in
-        run) options="--shape --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --calibration --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
+        run) options="--shape --at --type --const --set --in --out --out-dir --fill --seed --pin --plan --policy --calibration --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --quiet --json --help" ;;
         plan) options="--shape --type --const --pin --plan --search --policy --calibration --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
         emit) options="--shape --type --const --pin --plan --policy --calibration --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
         tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --audit-pruning --case --regime --policy --calibration --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;

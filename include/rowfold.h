@@ -175,8 +175,9 @@ typedef enum rowfold_regime {
 typedef struct rowfold_compile_options {
     size_t struct_size;
     rowfold_device *device; /* NULL: best */
-    const char
-        *shape; /* "rows=1024,n=4096": every element axis; row axes are needed to tune, else they may be left out */
+    const char *shape; /* "rows=1024,n=4096": every element axis; row axes are needed to tune, else they may be left
+                          out. One element axis may have a range, "n=1..4096": the kernel takes any extent within it at
+                          each launch, and is planned, and timed, for the largest */
     rowfold_effort effort;
     const char *pin;        /* "W=256,hold.x=register": exact requests, refused where they cannot be met */
     const char *search;     /* "W=32:1024,V=1/4,hold.x": what to search instead of the default space's values: ranges,
@@ -235,7 +236,8 @@ ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
 
 typedef struct rowfold_kernel rowfold_kernel;
 /* Plans, and on a device that is here builds; MEASURE and EXHAUSTIVE also check every output of every candidate before
- * it is timed. The kernel's element extents are fixed; its rows are given at launch. */
+ * it is timed. The kernel's element extents are fixed, but for one that may have a range; its rows are given at launch.
+ * The winner of a search for a range is checked at both ends of it and between. */
 ROWFOLD_API rowfold_status rowfold_compile(rowfold_context *ctx, const rowfold_program *p,
                                            const rowfold_compile_options *o, rowfold_kernel **out);
 ROWFOLD_API void rowfold_kernel_free(rowfold_kernel *k);
@@ -288,7 +290,8 @@ typedef struct rowfold_arg {
     double value;
     int strides_given; /* 1: zeros are meant: one element (or row) seen everywhere, as frameworks expand tensors */
 } rowfold_arg;
-/* Checks the arguments (extents, strides, alignment, overlap of outputs with anything) and runs. Any thread.
+/* Checks the arguments (extents, those of a ranged axis among them, strides, alignment, overlap of outputs with
+ * anything) and runs. Any thread.
  * Synchronous on hosts. */
 ROWFOLD_API rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int count);
 /* The same into a queue of the caller's: on NVIDIA GPUs a CUstream (or cudaStream_t) of the context that the device's

@@ -36,7 +36,7 @@ static bool tell(void *user, const Progress *p) {
 }
 
 /* Declarations for the stand-alone source: the entry and its slots. */
-static const char *header_text(Cx *cx, const Prog *p, const Unit *u) {
+static const char *header_text(Cx *cx, const Prog *p, const Shape *s, const Unit *u) {
     Buf b = buf_new(cx->a);
     buf_fmt(&b, "/* %s: rows row_begin to row_end - 1. slots, 8 bytes each:\n", u->entry);
     for (int i = 0; i < p->nparams; i++)
@@ -52,6 +52,10 @@ static const char *header_text(Cx *cx, const Prog *p, const Unit *u) {
         if (u->abi.scalar[i] >= 0)
             buf_fmt(&b, " *   %d: %s, %s\n", u->abi.scalar[i], p->param[i].name,
                     ty_is_float(p->param[i].ty) ? "double" : "64-bit integer");
+    const int ranged = shape_ranged(s);
+    if (ranged >= 0)
+        buf_fmt(&b, " *   %d: extent of axis %s, %lld to %lld\n", u->extent, p->axis[ranged].name,
+                (long long)s->least[ranged], (long long)s->n[ranged]);
     buf_fmt(&b, " */\ntypedef union {\n    void *p;\n    long long i;\n    double d;\n} rowfold_slot;\n");
     buf_fmt(&b,
             "#ifdef __cplusplus\nextern \"C\"\n#endif\nvoid %s(const rowfold_slot *slots, long long row_begin, long "
@@ -74,7 +78,7 @@ static void texts(Cx *cx, rowfold_kernel *k) {
     k->text[ROWFOLD_PRUNING] = m->pruning ? m->pruning : "";
     k->text[ROWFOLD_CANDIDATES] = trials_json(cx, m);
     k->text[ROWFOLD_VERDICT] = m->measured ? verdict_json(cx, k->prog, &m->verdict) : "";
-    k->text[ROWFOLD_HEADER] = m->unit.text ? header_text(cx, k->prog, &m->unit) : "";
+    k->text[ROWFOLD_HEADER] = m->unit.text ? header_text(cx, k->prog, &m->pb.shape, &m->unit) : "";
 }
 
 static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const rowfold_compile_options *o) {

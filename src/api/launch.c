@@ -17,15 +17,16 @@ static bool dense_wanted(const rowfold_arg *a, int rank) {
     return !a->strides_given;
 }
 
-/* The stride a dimension must have where it was fixed when compiling; -1: any. (As lowering decides it.) */
-static int64_t fixed_stride(const rowfold_kernel *k, int param, int dim) {
+/* The stride a dimension must have where it was fixed when compiling, or follows from the ranged extent; -1: any. (As
+ * lowering decides it.) */
+static int64_t fixed_stride(const rowfold_kernel *k, int param, int dim, const rowfold_arg *arg) {
     const Prog *p = k->prog;
     const Param *q = &p->param[param];
     if (p->row_axes >> q->axis[dim] & 1 || k->made.pb.strided >> param & 1) return -1;
     int64_t n = 1;
     for (int d = dim + 1; d < q->rank; d++) {
         if (p->row_axes >> q->axis[d] & 1) return -1;
-        n *= k->made.pb.shape.n[q->axis[d]];
+        n *= k->made.pb.shape.least[q->axis[d]] ? arg->extent[d] : k->made.pb.shape.n[q->axis[d]];
     }
     return n;
 }
@@ -48,7 +49,8 @@ static int meets_itself(const rowfold_arg *a, const int64_t *stride, int rank, i
     return -1;
 }
 
-static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg, int64_t *row_extent, Slot *slots,
+/* given: extents of row axes and of a ranged one, as the tensors before had them; -1: none yet */
+static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg, int64_t *given, Slot *slots,
                   Span *span) {
     const Prog *p = k->prog;
     const Param *q = &p->param[i];
@@ -57,19 +59,26 @@ static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg
     bool dense = dense_wanted(arg, q->rank);
     for (int d = q->rank - 1; d >= 0; d--) {
         int axis = q->axis[d];
-        int64_t n = arg->extent[d], want = p->row_axes >> axis & 1 ? row_extent[axis] : k->made.pb.shape.n[axis];
+        const int64_t least = k->made.pb.shape.least[axis], most = k->made.pb.shape.n[axis];
+        const bool open = p->row_axes >> axis & 1 || least;
+        int64_t n = arg->extent[d], want = open ? given[axis] : most;
         if (n < 0)
             return diag(cx, S_LAUNCH_EXTENT, NOWHERE, "0 or more", "%s has extent %lld along %s", q->name, (long long)n,
                         p->axis[axis].name);
         if (want >= 0 && n != want)
             return diag(cx, S_LAUNCH_EXTENT, NOWHERE, NULL, "%s has extent %lld along %s where %lld is needed", q->name,
                         (long long)n, p->axis[axis].name, (long long)want);
-        if (p->row_axes >> axis & 1) row_extent[axis] = n;
+        if (least && (n < least || n > most))
+            return diag(cx, S_LAUNCH_EXTENT, NOWHERE,
+                        arena_printf(cx->a, "%lld to %lld", (long long)least, (long long)most),
+                        "%s has extent %lld along %s; the kernel was compiled for %lld to %lld", q->name, (long long)n,
+                        p->axis[axis].name, (long long)least, (long long)most);
+        if (open) given[axis] = n;
         stride[d] = dense ? count : arg->stride[d];
         if (stride[d] < 0)
             return diag(cx, S_LAUNCH_STRIDE, NOWHERE, "0 or more", "%s has stride %lld along %s", q->name,
                         (long long)stride[d], p->axis[axis].name);
-        int64_t fixed = fixed_stride(k, i, d);
+        int64_t fixed = fixed_stride(k, i, d, arg);
         if (fixed >= 0 && n > 1 && stride[d] != fixed)
             return diag(cx, S_LAUNCH_STRIDE, NOWHERE, NULL,
                         "%s has stride %lld along %s; the kernel was compiled for %lld", q->name, (long long)stride[d],
@@ -131,7 +140,7 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
     const Prog *p = k->prog;
     const Abi *abi = &k->made.unit.abi;
     Span span[MAX_PARAMS];
-    int64_t row_extent[MAX_AXES];
+    int64_t given[MAX_AXES];
     if (!k->made.mod)
         return diag(cx, S_LAUNCH_PRESET, NOWHERE, NULL, "%s was planned for %s", p->name, k->device->name);
     if (!args && p->nparams)
@@ -140,7 +149,7 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
     if (count != p->nparams)
         return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameters, %d arguments were given", p->name,
                     p->nparams, count);
-    for (int i = 0; i < MAX_AXES; i++) row_extent[i] = -1;
+    for (int i = 0; i < MAX_AXES; i++) given[i] = -1;
     for (int i = 0; i < p->nparams; i++) {
         const Param *q = &p->param[i];
         if (q->dir == DIR_CONST) continue;
@@ -153,7 +162,7 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
             }
             continue;
         }
-        Err err = tensor(cx, k, i, &args[i], row_extent, slots, &span[i]);
+        Err err = tensor(cx, k, i, &args[i], given, slots, &span[i]);
         if (err) return err;
     }
     for (int i = 0; i < p->nparams; i++) {
@@ -173,10 +182,12 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
     *rows = 1;
     for (int i = 0; i < p->naxes; i++) {
         if (!(p->row_axes >> i & 1)) continue;
-        slots[abi->row[i]].i = row_extent[i];
-        if (!mul_fits(*rows, i64_max(row_extent[i], 0), rows))
+        slots[abi->row[i]].i = given[i];
+        if (!mul_fits(*rows, i64_max(given[i], 0), rows))
             return diag(cx, S_LAUNCH_EXTENT, NOWHERE, NULL, "too many rows");
     }
+    const int ranged = shape_ranged(&k->made.pb.shape);
+    if (ranged >= 0) slots[k->made.unit.extent].i = given[ranged];
     if (!writes) *rows = 0; /* every output is empty */
     return OK;
 }
@@ -288,7 +299,7 @@ static Err check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *in, const r
     err = in == outputs ? OK : tensors_check(cx, k, in, count, slots, &rows);
     if (err) return err;
     as_args(k, in, slots, a);
-    Shape s = k->made.pb.shape;
+    Shape s = shape_at(&k->made.pb.shape, k->made.unit.extent >= 0 ? slots[k->made.unit.extent].i : 0);
     for (int i = 0; i < k->prog->naxes; i++)
         if (k->prog->row_axes >> i & 1) s.n[i] = slots[k->made.unit.abi.row[i]].i;
     OracleOptions o = bed_bounds(&k->made.pb, &k->made.kern->plan);

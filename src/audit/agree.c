@@ -1,6 +1,7 @@
 /* Unit and kern agree: the text of a host unit is read again, token by token. Tensors are reached through the prelude's
  * functions only, and what those calls move, times the loops around them, is what the kern says, parameter by
- * parameter. */
+ * parameter. Where the extent comes with the launch, the text is read once for each extent that stands for the range.
+ */
 #include "walk.h"
 
 #include <string.h>
@@ -22,18 +23,29 @@ typedef enum Call {
     CALL_SCT,
     CALL_LR,
     CALL_SR,
+    CALL_SOME, /* how many elements of a register there are, as an expression of the extent */
     CALL_AHEAD
 } Call;
 static const struct {
     const char *head;
     Call call;
-} calls[] = {{"ld_", CALL_LD},   {"ldn_", CALL_LDN},
-             {"ldg_", CALL_LDG}, {"lds_", CALL_LDS},
-             {"gat_", CALL_GAT}, {"st_", CALL_ST},
-             {"stx_", CALL_STX}, {"stn_", CALL_STN},
-             {"stg_", CALL_STG}, {"sts_", CALL_STS},
-             {"sct_", CALL_SCT}, {"lr_", CALL_LR},
-             {"sr_", CALL_SR},   {"__builtin_prefetch", CALL_AHEAD}};
+} calls[] = {{"ld_", CALL_LD},
+             {"ldn_", CALL_LDN},
+             {"ldg_", CALL_LDG},
+             {"lds_", CALL_LDS},
+             {"gat_", CALL_GAT},
+             {"st_", CALL_ST},
+             {"stx_", CALL_STX},
+             {"stn_", CALL_STN},
+             {"stg_", CALL_STG},
+             {"sts_", CALL_STS},
+             {"sct_", CALL_SCT},
+             {"lr_", CALL_LR},
+             {"sr_", CALL_SR},
+             {"ldk_", CALL_LDN},
+             {"stk_", CALL_STN},
+             {"some", CALL_SOME},
+             {"__builtin_prefetch", CALL_AHEAD}};
 
 typedef struct Frame { /* an open brace or parenthesis */
     char open;
@@ -41,6 +53,9 @@ typedef struct Frame { /* an open brace or parenthesis */
     int param;        /* that the call reaches; -1: none */
     int64_t rounds;   /* of the loops around */
     const char *last; /* its last argument so far */
+    bool groups;      /* a loop over groups of registers */
+    bool some;        /* it has a count that goes with the extent: over all rounds of the loop over registers, */
+    int64_t elements, registers, over; /* elements, registers with any, rounds */
 } Frame;
 
 typedef struct Moved { /* of one parameter, by one row: elements, scalar accesses, registers */
@@ -56,7 +71,10 @@ typedef struct Scan {
     Frame frame[DEPTH];
     Moved moved[MAX_PARAMS];
     bool ahead, fence;
-    int rows; /* registers of rows side by side, where the unit takes those; else 0 */
+    int rows;              /* registers of rows side by side, where the unit takes those; else 0 */
+    int64_t extent;        /* of the ranged axis */
+    const Kern *there;     /* the kern at it; k itself where nothing is ranged */
+    int64_t g_end, g_step; /* of the loop over registers that is open; 0: none */
 } Scan;
 
 #define DISAGREE(slug, ...) return diag(q->cx, slug, NOWHERE, NULL, __VA_ARGS__)
@@ -75,6 +93,88 @@ static int64_t number_at(const char *s) {
     return x;
 }
 
+/* ---- expressions of the extent ---- */
+
+typedef struct Sum { /* one being read */
+    const Scan *q;
+    const char *at;
+    int64_t g;
+    bool known, has_g;
+} Sum;
+
+static int64_t sum(Sum *s);
+
+static int64_t atom(Sum *s) {
+    while (*s->at == ' ') s->at++;
+    if (*s->at == '(') {
+        s->at++;
+        int64_t x = sum(s);
+        s->known &= *s->at == ')';
+        s->at++;
+        return x;
+    }
+    const char *from = s->at;
+    while (is_word(*s->at)) s->at++;
+    size_t n = (size_t)(s->at - from);
+    if (*from >= '0' && *from <= '9') return number_at(from);
+    if (n == 1 && *from == 'g') return s->has_g = true, s->g;
+    if (n == 6 && !memcmp(from, "extent", n)) return s->q->extent;
+    int64_t d = n > 4 && !memcmp(from, "size", 4) ? number_at(from + 4) : -1;
+    s->known &= d >= 0 && d < s->q->there->ndomains;
+    return s->known ? s->q->there->domain[d].n_mapped : 0;
+}
+
+static int64_t product(Sum *s) {
+    int64_t x = atom(s);
+    while (s->known) {
+        while (*s->at == ' ') s->at++;
+        if (*s->at != '*' && *s->at != '/') break;
+        bool times = *s->at++ == '*';
+        int64_t y = atom(s);
+        s->known &= times ? mul_fits(x, y, &x) : y > 0;
+        if (s->known && !times) x /= y;
+    }
+    return x;
+}
+
+static int64_t sum(Sum *s) {
+    int64_t x = product(s);
+    while (s->known) {
+        while (*s->at == ' ') s->at++;
+        if (*s->at != '+' && *s->at != '-') break;
+        bool plus = *s->at++ == '+';
+        int64_t y = product(s);
+        s->known &= !(plus ? __builtin_add_overflow(x, y, &x) : __builtin_sub_overflow(x, y, &x));
+    }
+    return x;
+}
+
+/* The value of the text, up to its end; -1: it is none. */
+static int64_t value_at(const Scan *q, const char *text, char end) {
+    Sum s = {.q = q, .at = text, .known = true};
+    int64_t x = sum(&s);
+    while (*s.at == ' ') s.at++;
+    return s.known && *s.at == end ? x : -1;
+}
+
+/* some(X): at most all elements of a register, none where X is below 0; told to the calls that it stands in. */
+static Err some(Scan *q, const char *text) {
+    int64_t L = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup;
+    Frame f = {.some = true};
+    for (int64_t g = 0; f.over == 0 || g < q->g_end; g += q->g_step ? q->g_step : 1) {
+        Sum s = {.q = q, .at = text, .g = g, .known = true};
+        int64_t x = sum(&s);
+        if (!s.known || *s.at != ')') DISAGREE(S_AUDIT_TEXT, "%.60s: no count of elements", text);
+        x = x < 0 ? 0 : x > L ? L : x;
+        f.elements += x, f.registers += x > 0, f.over++;
+    }
+    for (int d = q->depth - 1; d >= 0 && q->frame[d].open == '('; d--) {
+        Frame *up = &q->frame[d];
+        up->some = true, up->elements = f.elements, up->registers = f.registers, up->over = f.over;
+    }
+    return OK;
+}
+
 static Call call_of(const char *s, size_t n) {
     for (int i = 0; i < COUNT(calls); i++) {
         size_t head = strlen(calls[i].head);
@@ -83,12 +183,15 @@ static Call call_of(const char *s, size_t n) {
     return CALL_NONE;
 }
 
+static const char group_loop[] = "for (i64 g = 0; ";
+
 /* for (i64 x = 0; x < N; x += S) {: how often it goes round. The rows are counted as one. */
-static int64_t rounds_of(const char *head, const char *end) {
+static int64_t rounds_of(Scan *q, const char *head, const char *end) {
     const char *below = memchr(head, '<', (size_t)(end - head)), *step = NULL;
     for (const char *c = head; c + 1 < end; c++)
         if (c[0] == '+' && c[1] == '=') step = c + 2;
-    int64_t n = below ? number_at(below + 1) : -1, each = step ? number_at(step) : 1;
+    int64_t n = below ? value_at(q, below + 1, ';') : -1, each = step ? number_at(step) : 1;
+    if (!strncmp(head - 3, group_loop, strlen(group_loop))) q->g_end = n, q->g_step = each;
     return n < 0 || each < 1 ? 1 : ceil_div(n, each);
 }
 
@@ -113,16 +216,17 @@ static Err call_done(Scan *q, const Frame *f) {
     }
     int64_t full = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup,
             part = f->last ? number_at(f->last) : -1;
+    int64_t rounds = f->some ? f->rounds / f->over : f->rounds, elements = f->some ? f->elements : part;
     bool counted =
         f->call == CALL_LDN || f->call == CALL_LDG || f->call == CALL_STN || f->call == CALL_STG || f->call == CALL_SCT;
-    if (counted && (part < 1 || part > full))
+    if (counted && !f->some && (part < 1 || part > full))
         DISAGREE(S_AUDIT_TEXT, "%lld elements of %s at once", (long long)part, q->k->prog->param[f->param].name);
     switch (f->call) {
     case CALL_LD: m->loaded += f->rounds * full; break;
     case CALL_LDN:
-    case CALL_LDG: m->loaded += f->rounds * part; break;
+    case CALL_LDG: m->loaded += rounds * elements; break;
     case CALL_LDS: m->scalar_loads += f->rounds; break;
-    case CALL_GAT: m->gathered += f->rounds; break;
+    case CALL_GAT: m->gathered += rounds * (f->some ? f->registers : 1); break;
     case CALL_ST:
         m->full += f->rounds;
         m->stored += f->rounds * full;
@@ -133,11 +237,12 @@ static Err call_done(Scan *q, const Frame *f) {
         break;
     case CALL_STN:
     case CALL_STG:
-    case CALL_SCT: m->stored += f->rounds * part; break;
+    case CALL_SCT: m->stored += rounds * elements; break;
     case CALL_STS: m->scalar_stores += f->rounds; break;
     case CALL_AHEAD: q->ahead = true; break;
     case CALL_LR: /* of rows side by side alone */
     case CALL_SR: DISAGREE(S_AUDIT_TEXT, "rows of %s at once", q->k->prog->param[f->param].name);
+    case CALL_SOME:
     case CALL_NONE: break;
     }
     return OK;
@@ -174,15 +279,18 @@ static Err word(Scan *q) {
     if (n == 3 && !memcmp(s, "for", 3)) {
         const char *end = strchr(q->at, '{'), *line = strchr(q->at, '\n');
         if (!end || !line || line < end) return OK; /* a loop of one statement */
-        int64_t rounds = rounds_here(q) * rounds_of(q->at, end);
+        int64_t rounds = rounds_here(q) * rounds_of(q, q->at, end);
         q->at = end + 1;
-        return push(q, (Frame){'{', CALL_NONE, -1, rounds, NULL});
+        bool groups = !strncmp(s, group_loop, strlen(group_loop));
+        return push(q, (Frame){.open = '{', .param = -1, .rounds = rounds, .groups = groups});
     }
     if (s[0] == 'p' && n > 1 && strspn(s + 1, "0123456789") == n - 1) return pointer(q, s, n, before);
     if (n == 5 && !memcmp(s, "fence", 5)) q->fence = true;
     if (*q->at == '(') {
         q->at++;
-        return push(q, (Frame){'(', call_of(s, n), -1, rounds_here(q), NULL});
+        Call call = call_of(s, n);
+        Err e = call == CALL_SOME ? some(q, q->at) : OK;
+        return e ? e : push(q, (Frame){.open = '(', .call = call, .param = -1, .rounds = rounds_here(q)});
     }
     return OK;
 }
@@ -199,12 +307,13 @@ static Err scan(Scan *q, const char *from) {
         } else {
             q->at++;
             Frame *f = q->depth ? &q->frame[q->depth - 1] : NULL;
-            if (c == '(' || c == '{') e = push(q, (Frame){c, CALL_NONE, -1, rounds_here(q), NULL});
+            if (c == '(' || c == '{') e = push(q, (Frame){.open = c, .param = -1, .rounds = rounds_here(q)});
             if (c == ',' && f && f->open == '(') f->last = q->at;
             if (c == ')' || c == '}') {
                 if (!f || f->open != (c == ')' ? '(' : '{'))
                     DISAGREE(S_AUDIT_TEXT, "%c closes nothing in %s", c, q->unit->entry);
                 q->depth--;
+                if (f->groups) q->g_end = q->g_step = 0;
                 e = call_done(q, f);
             }
         }
@@ -294,7 +403,7 @@ static Err compare_rows(Scan *q) {
 
 static Err compare(Scan *q) {
     Moved want[MAX_PARAMS] = {{0}};
-    expect(q->k, q->k->root, 1, want);
+    expect(q->there, q->there->root, 1, want);
     for (int p = 0; p < q->k->prog->nparams; p++) {
         const Moved *m = &q->moved[p], *w = &want[p];
         const char *name = q->k->prog->param[p].name;
@@ -333,7 +442,13 @@ Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
     for (int p = 0; p < k->prog->nparams; p++)
         if (k->abi.ptr[p] >= 0 && !strstr(from, arena_printf(cx->a, "restrict p%d = a[%d].p;", p, k->abi.ptr[p])))
             DISAGREE(S_AUDIT_POINTER, "%s is not taken from argument %d", k->prog->param[p].name, k->abi.ptr[p]);
-    if (strstr(from, "for (i64 row = row0, rows;")) q->rows = k->plan.P / k->subgroup;
-    Err e = scan(q, from);
-    return e ? e : q->rows ? compare_rows(q) : compare(q);
+    int64_t n[MAX_EXTENTS];
+    Err e = OK;
+    for (int many = kern_extents(k, n), i = 0; i < many && !e; i++) {
+        *q = (Scan){.cx = cx, .k = k, .unit = unit, .extent = n[i], .there = kern_at(cx, k, n[i])};
+        if (strstr(from, "for (i64 row = row0, rows;")) q->rows = k->plan.P / k->subgroup;
+        e = scan(q, from);
+        if (!e) e = q->rows ? compare_rows(q) : compare(q);
+    }
+    return e;
 }

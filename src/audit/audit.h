@@ -33,7 +33,8 @@ typedef struct AuditReport {
 } AuditReport;
 
 /* Audits a kern that has passed kern_verify. prog: the simplified program; s: its extents (rows may be -1); noalias,
- * summed_budget and strided as in Problem. OK, or the first finding. */
+ * summed_budget and strided as in Problem. OK, or the first finding. A kern of a ranged shape is audited at its largest
+ * extent and at others that stand for the range (kern_extents); the report is of the largest. */
 Err audit_kern(Cx *cx, const Prog *prog, const Shape *s, const Caps *caps, bool noalias, bool summed_budget,
                uint32_t strided, const Kern *k, AuditReport *out);
 /* Does the source text do what the kern says? For host units every access of a tensor is found in the text and counted;

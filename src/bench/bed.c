@@ -87,7 +87,8 @@ Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b) {
         if (q->dir == DIR_CONST) continue;
         if (q->dir == DIR_SCALAR) {
             bool f = ty_is_float(q->ty);
-            double x = q->has_default ? q->def : 1;
+            const bool extent = i == prog_extent(p, &pb->shape);
+            double x = extent ? (double)pb->shape.n[shape_ranged(&pb->shape)] : q->has_default ? q->def : 1;
             if (f)
                 b->slots[b->abi.scalar[i]].d = b->host.scalar[i].d = x;
             else

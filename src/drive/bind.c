@@ -58,8 +58,9 @@ Err bind_program(Cx *cx, const Ast *ast, const char *kernel, const char *types, 
     return err ? err : lang_kernel(cx, ast, kernel, ty, nty, k, nk, out);
 }
 
-/* "rows=1024,n=4096" */
+/* "rows=1024,n=4096", "n=1..4096" */
 Err bind_shape(Cx *cx, const Prog *p, const char *text, Shape *s) {
+    *s = (Shape){0};
     for (int i = 0; i < MAX_AXES; i++) s->n[i] = -1;
     for (const char *at = text ? text : ""; *at;) {
         size_t n = strcspn(at, ",");
@@ -68,18 +69,19 @@ Err bind_shape(Cx *cx, const Prog *p, const char *text, Shape *s) {
         if (!n) continue;
         if (eq) *eq++ = 0;
         int axis = prog_axis(p, item);
-        int64_t v;
+        Shape given = {0};
         if (axis < 0)
             return diag(cx, S_API_SHAPE, NOWHERE, "the axes of the program", "%s has no axis '%.40s'", p->name, item);
         if (p->axis[axis].ext >= 0)
             return diag(cx, S_API_SHAPE, NOWHERE, NULL, "axis '%s' has its extent from the program", item);
-        if (!eq || !str_i64(eq, &v) || v < 0)
-            return diag(cx, S_API_SHAPE, NOWHERE, "a whole number of at least 0", "'%s' is given '%.40s'", item,
-                        eq ? eq : "");
-        if (s->n[axis] >= 0 && s->n[axis] != v)
+        if (!eq || !extent_read(eq, &given, axis) || given.n[axis] < 0)
+            return diag(cx, S_API_SHAPE, NOWHERE, "a whole number of at least 0, or a range like 1..4096",
+                        "'%s' is given '%.40s'", item, eq ? eq : "");
+        const int64_t v = given.n[axis];
+        if (s->n[axis] >= 0 && (s->n[axis] != v || s->least[axis] != given.least[axis]))
             return diag(cx, S_API_SHAPE, NOWHERE, NULL, "'%s' is given twice: %lld and %lld", item,
                         (long long)s->n[axis], (long long)v);
-        s->n[axis] = v;
+        s->n[axis] = v, s->least[axis] = given.least[axis];
     }
     return shape_bind(cx, p, s);
 }

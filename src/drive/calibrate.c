@@ -67,7 +67,7 @@ static Err program(Cx *cx, const struct Work *w, const Spot *at, const Caps *cap
         arena_printf(cx->a, "kernel probe for rows (x: in f32[rows, n], y: out f32[rows, n]) {\n%s\n}\n", w->text);
     Ast *ast;
     Prog *p;
-    Shape s;
+    Shape s = {0};
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     Err err = lang_parse(cx, "probe", text, strlen(text), &ast);
     if (!err) err = lang_kernel(cx, ast, NULL, NULL, 0, NULL, 0, &p);

@@ -236,7 +236,7 @@ Err case_problem(Cx *cx, const json_t *o, const Caps *caps, Problem *pb, uint64_
     const char *text = text_at(o, "program", "text"), *id = text_at(o, "id", NULL);
     const json_t *shape = json_object_get(o, "shape"), *request = json_object_get(o, "request");
     Prog *p;
-    Shape s;
+    Shape s = {0};
     if (!text || !id) return diag(cx, S_RECORD_FORMAT, NOWHERE, NULL, "a case has no id or no program");
     Err err = prog_read(cx, text, strlen(text), &p);
     if (err) return err;

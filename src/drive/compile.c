@@ -37,11 +37,35 @@ static Err copy_time(Cx *cx, const Request *q, Made *m) {
     return dev_ceiling(cx, q->dev, &c, &m->copy_ns, &m->copy_how);
 }
 
+/* One kernel for a range is right at both ends of it and where a last chunk is cut, or it is not right. What the
+ * verdict says of single elements is of the first check that fails. */
+static Err check_range(Cx *cx, const Request *q, Made *m, const OracleOptions *bounds) {
+    int64_t n[MAX_EXTENTS];
+    Err err = OK;
+    for (int many = kern_extents(m->kern, n), i = 0; i < many - 1 && !err; i++) { /* the last was checked */
+        Cx own = {.a = arena_sub(cx->a)};
+        Problem at = m->pb;
+        Bed bed = {0};
+        Verdict v = {0};
+        at.shape.n[shape_ranged(&m->pb.shape)] = n[i];
+        err = bed_make(&own, q->dev, &at, q->seed, &bed);
+        if (!err) err = bed_check(&own, &bed, m->mod, bounds, q->threads, &v);
+        bed_free(&bed);
+        if (err) diag(cx, own.first->slug, NOWHERE, NULL, "at %lld elements: %s", (long long)n[i], own.first->msg);
+        v.checked += m->verdict.checked, v.bad += m->verdict.bad;
+        v.worst = v.worst > m->verdict.worst ? v.worst : m->verdict.worst;
+        m->verdict = v;
+        arena_free(own.a);
+    }
+    return err;
+}
+
 /* The winner, built afresh, checked within its own bounds and timed again: the search's own minimum is never quoted. */
 static Err measure(Cx *cx, const Request *q, Made *m) {
     OracleOptions bounds = bed_bounds(&m->pb, &m->kern->plan);
     Err err = m->bed.dev ? OK : bed_make(cx, q->dev, &m->pb, q->seed, &m->bed);
     if (!err) err = bed_check(cx, &m->bed, m->mod, &bounds, q->threads, &m->verdict);
+    if (!err) err = check_range(cx, q, m, &bounds);
     if (!err) err = bed_time(cx, &m->bed, m->mod, q->threads, FINAL_SAMPLES, final_sample_ns, 0, &m->times);
     confirm(cx, m, err);
     if (!err) err = copy_time(cx, q, m);

@@ -155,8 +155,11 @@ static json_t *finals_json(const Made *m) {
 
 static json_t *shape_json(const Prog *p, const Shape *s) {
     json_t *o = json_object();
-    for (int i = 0; i < p->naxes; i++)
-        json_object_set_new(o, p->axis[i].name, s->n[i] < 0 ? json_null() : json_integer(s->n[i]));
+    for (int i = 0; i < p->naxes; i++) {
+        json_t *n = s->n[i] < 0 ? json_null() : json_integer(s->n[i]);
+        if (s->least[i]) n = json_pack("{s:I,s:o}", "from", (json_int_t)s->least[i], "to", n);
+        json_object_set_new(o, p->axis[i].name, n);
+    }
     return o;
 }
 

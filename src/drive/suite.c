@@ -91,6 +91,9 @@ static Err read_case(Line *l, const char *file, Case *c) {
     if (!err) err = bind_shape(l->cx, p, c->shape_text, &c->shape);
     if (err) return err;
     c->prog = p;
+    if (shape_ranged(&c->shape) >= 0)
+        return diag(l->cx, S_SUITE_LINE, place(l), "one extent", "%s has a range, and a case is measured at one extent",
+                    p->axis[shape_ranged(&c->shape)].name);
     for (int i = 0; i < p->naxes; i++)
         if (c->shape.n[i] < 1)
             return diag(l->cx, S_SUITE_LINE, place(l), "an extent of at least 1 for every axis", "%s has none",

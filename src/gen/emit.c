@@ -1,6 +1,6 @@
 /* Kern -> Unit: walks rows, loops and sweeps; the dialect spells the instructions. A sweep is a loop over full steps,
  * unrolled, then the steps that are left written out with what is known about them: extents are constants, so a tail
- * costs no test. */
+ * costs no test. Where the extent comes with the launch, each of them is written out once, for any part of it. */
 #include "emit.h"
 
 #include <inttypes.h>
@@ -98,25 +98,22 @@ int64_t emit_part(int64_t steps, int parts, int i) {
     return i < parts ? steps * i / parts : steps;
 }
 
-/* The steps from `from` on as a loop of whole rounds; the first step after it. */
-static int64_t looped_steps(Emit *e, const Node *n, int64_t from, int64_t to, int64_t round) {
+/* The chunks from step `from` up to chunk `end` as a loop of whole rounds. */
+static void loop_steps(Emit *e, const Node *n, int64_t from, const char *end, int64_t round) {
     const Plan *p = &e->k->plan;
     int64_t F = p->flight, acc = round * F;
-    to = from + (to > from ? to - from : 0) / round * round;
-    if (to <= from) return from;
     if (e->in_turn && F == 1 && round > 1) { /* a loop that compilers for CPUs turn into vectors */
         Step s = {"(c + k)", -1, -1, -1};
-        line(e, "for (i64 c = %lld; c < %lld; c += %lld) for (i32 k = 0; k < %lld; k++) {", (long long)from,
-             (long long)to, (long long)round, (long long)round);
+        line(e, "for (i64 c = %lld; c < %s; c += %lld) for (i32 k = 0; k < %lld; k++) {", (long long)from, end,
+             (long long)round, (long long)round);
         e->depth++;
         one_step(e, n, &s);
         e->depth--;
         line(e, "}");
-        return to;
+        return;
     }
     if (p->U > round) line(e, "UNROLL(%lld)", (long long)(p->U / round));
-    line(e, "for (i64 c = %lld; c < %lld; c += %lld) {", (long long)(from * F), (long long)(to * F),
-         (long long)(round * F));
+    line(e, "for (i64 c = %lld; c < %s; c += %lld) {", (long long)(from * F), end, (long long)(round * F));
     e->depth++;
     for (int64_t u = 0; u < round; u++) {
         Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", -1, (from + u) * F % acc, -1};
@@ -124,7 +121,65 @@ static int64_t looped_steps(Emit *e, const Node *n, int64_t from, int64_t to, in
     }
     e->depth--;
     line(e, "}");
+}
+
+/* The same up to step `to`, as far as whole rounds go; the first step after it. */
+static int64_t looped_steps(Emit *e, const Node *n, int64_t from, int64_t to, int64_t round) {
+    to = from + (to > from ? to - from : 0) / round * round;
+    if (to > from) loop_steps(e, n, from, emit_text(e, "%" PRId64, to * e->k->plan.flight), round);
     return to;
+}
+
+/* ---- sizes that are known at run time only ---- */
+
+void emit_sizes(Emit *e, const char *slot, bool narrow) {
+    const Kern *k = e->k;
+    int axis = shape_ranged(&k->shape);
+    if (axis < 0) return;
+    line(e, "const i64 extent = %s; /* %s, %lld to %lld */", slot, k->prog->axis[axis].name,
+         (long long)k->shape.least[axis], (long long)k->shape.n[axis]);
+    for (int i = 0; i < k->ndomains; i++)
+        if (domain_ranged(k, &k->domain[i])) {
+            const int64_t others = domain_others(k, &k->domain[i]);
+            line(e, "const %s size%d = %s;", narrow ? "i32" : "i64", i,
+                 narrow ? emit_text(e, "(i32)(extent * %" PRId64 ")", others)
+                        : emit_text(e, "extent * %" PRId64, others));
+        }
+}
+
+const char *emit_size(Emit *e, int domain) {
+    const Domain *d = &e->k->domain[domain];
+    return domain_ranged(e->k, d) ? emit_text(e, "size%d", domain) : emit_text(e, "%" PRId64, d->n_mapped);
+}
+
+int64_t emit_room(const Emit *e, const Domain *d) {
+    const Plan *p = &e->k->plan;
+    int64_t step = (int64_t)plan_lanes(p) * p->V * p->flight;
+    return domain_ranged(e->k, d) ? ceil_div(d->n_mapped, step) * step : d->n_mapped;
+}
+
+/* A sweep whose size is known at run time: a loop over whole rounds and the steps behind it, or all of them where they
+ * are written out. */
+static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, int64_t acc) {
+    const Domain *d = &e->k->domain[n->domain];
+    int64_t F = e->k->plan.flight, chunk = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V, step = chunk * F;
+    int64_t least = domain_others(e->k, d) * e->k->shape.least[shape_ranged(&e->k->shape)];
+    const char *size = emit_size(e, n->domain),
+               *looped = emit_text(e, "%s / %" PRId64 " * %" PRId64, size, step * round, round * F);
+    if (!unrolled && d->n_mapped >= step * round) loop_steps(e, n, 0, looped, round);
+    for (int64_t i = 0; unrolled && i * step < d->n_mapped; i++) {
+        Step s = {emit_text(e, "%" PRId64 "l", i * F), i * F, i * F % acc, (i + 1) * step <= least ? -1 : LEFT_SIZE};
+        one_step(e, n, &s);
+    }
+    for (int64_t i = 0; !unrolled && i < round; i++) {
+        Step s = {i ? emit_text(e, "(%s + %" PRId64 ")", looped, i * F) : emit_text(e, "(%s)", looped), -1, i * F % acc,
+                  LEFT_SIZE};
+        line(e, "if (%s * %" PRId64 " < %s) {", s.chunk, chunk, size);
+        e->depth++;
+        one_step(e, n, &s);
+        e->depth--;
+        line(e, "}");
+    }
 }
 
 static void emit_sweep(Emit *e, const Node *n) {
@@ -134,12 +189,14 @@ static void emit_sweep(Emit *e, const Node *n) {
     /* a loop body holds a whole round of the accumulators, so that which one a chunk meets is known in the text;
      * further unrolling is asked of the compiler, which changes no order and keeps the text short */
     int64_t acc = named_accumulators(e, n), round = acc > F ? acc / F : 1, looped = full - full % round;
-    if (e->speak->unrolls && e->speak->unrolls(e, n)) looped = 0;
+    bool unrolled = e->speak->unrolls && e->speak->unrolls(e, n), ranged = domain_ranged(e->k, d);
+    if (unrolled) looped = 0;
     e->domain = n->domain;
     e->node_end = n->i1;
     if (n->note) line(e, "/* %s */", n->note);
-    int parts = e->speak->copies ? e->speak->copies(e, n) : 0;
-    int64_t steps = ceil_div(d->n_mapped, step), at = 0;
+    int parts = e->speak->copies && !ranged ? e->speak->copies(e, n) : 0;
+    int64_t steps = ranged ? 0 : ceil_div(d->n_mapped, step), at = 0;
+    if (ranged) ranged_steps(e, n, unrolled, round, acc);
     for (int part = 0; part < (parts ? parts : 1); part++) {
         int64_t end = parts ? emit_part(steps, parts, part + 1) : steps;
         if (parts) line(e, "copies_wait(%d);", parts - 1 - part);
@@ -155,6 +212,15 @@ static void emit_sweep(Emit *e, const Node *n) {
     e->sweep++;
 }
 
+/* A short loop of a GPU is one of known length that may end before, so that what it indexes stays in registers. */
+static void emit_loop(Emit *e, const Node *n) {
+    const char *count = emit_text(e, "%" PRId64, n->count), *end = NULL;
+    if (n->ranged) end = emit_text(e, "extent * %" PRId64, n->count / e->k->shape.n[shape_ranged(&e->k->shape)]);
+    bool ends_before = end && e->words && n->count <= UNROLL_MOST;
+    line(e, "for (i64 %s = 0; %s < %s; %s++) {", e->serial, e->serial, end && !ends_before ? end : count, e->serial);
+    if (ends_before) line(e, "    if (%s >= %s) break;", e->serial, end);
+}
+
 static void emit_nodes(Emit *e, int at) {
     for (; at >= 0; at = e->k->node[at].next) {
         const Node *n = &e->k->node[at];
@@ -168,7 +234,7 @@ static void emit_nodes(Emit *e, int at) {
             const char *outer = e->serial;
             e->serial = arena_printf(e->cx->a, "g%d", at);
             if (e->speak->loop) e->speak->loop(e, n);
-            line(e, "for (i64 %s = 0; %s < %lld; %s++) {", e->serial, e->serial, (long long)n->count, e->serial);
+            emit_loop(e, n);
             e->depth++;
             emit_nodes(e, n->child);
             e->depth--;
@@ -196,7 +262,12 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     if (err) return err;
     Buf all = buf_new(cx->a), plan = buf_new(cx->a);
     plan_print(&k->plan, &plan);
-    buf_fmt(&all, "/* rowfold: %s\n * %s\n */\n", k->name, plan.s);
+    buf_fmt(&all, "/* rowfold: %s\n * %s\n", k->name, plan.s);
+    int axis = shape_ranged(&k->shape);
+    if (axis >= 0)
+        buf_fmt(&all, " * %s=%lld..%lld\n", k->prog->axis[axis].name, (long long)k->shape.least[axis],
+                (long long)k->shape.n[axis]);
+    buf_str(&all, " */\n");
     e.speak->prelude(&e, e.out.s, &all);
     buf_put(&all, e.out.s, e.out.n);
     int64_t elements = 0;
@@ -217,5 +288,6 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     memcpy(out->align, e.align, sizeof out->align);
     memcpy(out->align_each, e.align_each, sizeof out->align_each);
     memcpy(out->align_dims, e.align_dims, sizeof out->align_dims);
+    out->extent = kern_extent(k), out->align_extent = e.align_extent;
     return OK;
 }

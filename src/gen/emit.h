@@ -10,8 +10,10 @@ typedef struct Step {
     int64_t number;    /* the same where it is known, else -1 */
     int64_t mod;       /* the first chunk's number modulo the accumulators; -1: it is k */
     int64_t left;      /* elements from its first to the domain's end where the step is the last, partial one; -1: every
-                          chunk is full */
+                          chunk is full; LEFT_SIZE: known at run time only, from the domain's size */
 } Step;
+enum { LEFT_SIZE = -2 };
+enum { UNROLL_MOST = 64 }; /* rounds of a loop over serial points that GPUs write out */
 
 typedef struct Emit Emit;
 typedef struct GpuWords GpuWords;
@@ -62,6 +64,7 @@ struct Emit {
     bool tied;                                     /* what was loaded early still waits to be tied to the row */
     bool side_by_side;                             /* neighbouring threads are neighbouring rows */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
+    int align_extent;
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
 };
@@ -82,4 +85,11 @@ const char *emit_text(Emit *e, const char *fmt, ...) PRINTF(2, 3); /* in the are
 const char *emit_number(Emit *e, Ty ty, Num c);                    /* a finite constant; not bool */
 void emit_int_range(Ty t, const char **lo, const char **hi);       /* the ends of an integer type */
 void line(Emit *e, const char *fmt, ...) PRINTF(2, 3);
+
+/* Of ranged shapes: declares `extent`, which the slot's text gives, and for each domain that goes with it `size` and
+ * its number. */
+void emit_sizes(Emit *e, const char *slot, bool narrow); /* narrow: i32 */
+const char *emit_size(Emit *e, int domain);              /* how many elements it has: a number or that name */
+int64_t emit_room(const Emit *e, const Domain *d); /* elements that a stripe over it has room for: whole steps where
+                                                      the text does not know which is the last */
 #endif

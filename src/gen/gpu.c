@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { UNROLL_MOST = 64 };
-
 const Ins *gpu_at(const Emit *e, int i) {
     return &e->k->ins[i];
 }
@@ -104,9 +102,10 @@ static const char *identity(Emit *e, Op op, Ty ty) {
 
 /* ---- which elements are active ---- */
 
-/* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0 or below: none. */
 int64_t gpu_left(const Emit *e, const Step *s, int f) {
     int64_t chunk = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V, left = s->left - f * chunk;
+    if (s->left == LEFT_SIZE)
+        return s->number >= 0 && (s->number + f) * chunk >= e->k->domain[e->domain].n_mapped ? 0 : LEFT_SIZE;
     if (s->left < 0 || left >= chunk) return -1;
     return left > 0 ? left : 0;
 }
@@ -114,9 +113,14 @@ int64_t gpu_left(const Emit *e, const Step *s, int f) {
 /* "Element v of chunk f is active in this lane", as a condition; NULL: always. Packs that the end does not cut are
  * active as a whole. */
 const char *gpu_active(Emit *e, const Step *s, int f, int v) {
-    int64_t left = gpu_left(e, s, f);
-    if (left < 0) return NULL;
+    int64_t left = gpu_left(e, s, f), chunk = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V;
     int V = e->k->plan.V;
+    if (left == LEFT_SIZE && s->number >= 0)
+        return emit_text(e, "(lane * %d + %" PRId64 " < %s)", V, (s->number + f) * chunk + v, emit_size(e, e->domain));
+    if (left == LEFT_SIZE)
+        return emit_text(e, "(lane * %d + %" PRId64 " < %s - %s * %" PRId64 ")", V, f * chunk + v,
+                         emit_size(e, e->domain), s->chunk, chunk);
+    if (left < 0) return NULL;
     return emit_text(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);
 }
 
@@ -170,7 +174,7 @@ void gpu_loop(Emit *e, const Node *n) {
     if (!indexes_by_point(e, n))
         line(e, "#pragma unroll 4"); /* loads of one round go before the stores of another */
     else
-        line(e, n->count <= UNROLL_MOST ? "#pragma unroll" : "#pragma unroll 1");
+        line(e, n->count <= UNROLL_MOST ? "#pragma unroll" : "#pragma unroll 1"); /* to its largest count */
 }
 
 /* ---- joins ---- */
@@ -657,10 +661,14 @@ static Ty cell_type(const Emit *e, int cell) {
     return e->k->cell[cell].ty;
 }
 
-/* Stripes, row arrays and cells of a thread. */
+/* Sizes, stripes, row arrays and cells of a thread. */
 void gpu_locals(Emit *e) {
     const Kern *k = e->k;
     const Plan *p = &k->plan;
+    const Ins slot = {.k = K_SLOT, .ty = TY_I64, .imm = kern_extent(k)};
+    bool narrow = true;
+    for (int i = 0; i < k->ndomains; i++) narrow &= k->domain[i].n_mapped <= INT32_MAX / 2;
+    emit_sizes(e, e->words->slot ? e->words->slot(e, &slot) : emit_text(e, "a.s[%d].i", slot.imm), narrow);
     for (int i = 0; i < k->nstripes; i++) {
         const Stripe *s = &k->stripe[i];
         if (s->home == HOLD_SHARED) {

@@ -14,7 +14,9 @@ static bool has_join(const Emit *e, const Node *n) {
 /* Loads of a sweep that is written out, of what all rows share: nothing keeps them from going first. */
 static void load_early(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
-    int64_t chunk = (int64_t)plan_lanes(p) * p->V, size = e->k->domain[n->domain].n_mapped;
+    const Domain *d = &e->k->domain[n->domain];
+    int64_t chunk = (int64_t)plan_lanes(p) * p->V, size = d->n_mapped;
+    bool ranged = domain_ranged(e->k, d);
     int end = e->node_end;
     e->domain = n->domain;
     e->node_end = n->i1;
@@ -24,7 +26,7 @@ static void load_early(Emit *e, const Node *n) {
         if (!shared || gpu_at(e, in->a[0])->k != K_CONST || in->a[1] >= 0) continue;
         for (int64_t c = 0; c * chunk < size; c++) {
             int64_t left = size - c * chunk;
-            Step s = {emit_text(e, "%" PRId64 "l", c), c, 0, left < chunk ? left : -1};
+            Step s = {emit_text(e, "%" PRId64 "l", c), c, 0, ranged ? LEFT_SIZE : left < chunk ? left : -1};
             const char *words = emit_text(e, "q%d_%" PRId64 "_", i, c);
             gpu_load_words(e, i, &s, 0, words);
             if (e->words->dialect != DIALECT_CUDA) continue;
@@ -60,15 +62,19 @@ static bool is_row_run(const Emit *e, const Node *sweep, int i) {
 static void fetch(Emit *e, const Node *sweep, int i) {
     const Plan *p = &e->k->plan;
     const Ins *in = gpu_at(e, i);
-    int64_t n = e->k->domain[sweep->domain].n_mapped, run = (int64_t)p->W * p->V, chunk = run * p->cluster;
+    const char *n = emit_size(e, sweep->domain);
+    int64_t run = (int64_t)p->W * p->V, chunk = run * p->cluster;
+    bool known = !domain_ranged(e->k, &e->k->domain[sweep->domain]);
     int each = ty_bytes(gpu_tensor(e, in->param));
     const char *row = emit_text(e, "p%d + %s", in->param, gpu_val(e, in->a[0], 0, 0));
     if (p->cluster == 1)
-        line(e, "if %s fetch_run(%s, %" PRId64 ");", gpu_both(e, "(lane == 0)", gpu_alive(e)), row, n * each);
+        line(e, "if %s fetch_run(%s, %s);", gpu_both(e, "(lane == 0)", gpu_alive(e)), row,
+             known ? emit_text(e, "%" PRId64, e->k->domain[sweep->domain].n_mapped * each)
+                   : emit_text(e, "%s * %d", n, each));
     else
         line(e,
-             "for (%s c = tid; c * %" PRId64 " + rank * %" PRId64 " < %" PRId64 "; c += %d) fetch_run(%s + c * %" PRId64
-             " + rank * %" PRId64 ", left_of(%" PRId64 " - c * %" PRId64 " - rank * %" PRId64 ", %" PRId64 ") * %d);",
+             "for (%s c = tid; c * %" PRId64 " + rank * %" PRId64 " < %s; c += %d) fetch_run(%s + c * %" PRId64
+             " + rank * %" PRId64 ", left_of(%s - c * %" PRId64 " - rank * %" PRId64 ", %" PRId64 ") * %d);",
              e->narrow ? "i32" : "i64", chunk, run, n, p->W, row, chunk, run, n, chunk, run, run, each);
 }
 

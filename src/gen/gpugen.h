@@ -34,7 +34,8 @@ const char *gpu_val(Emit *e, int i, int f,
                     int v); /* a value, at chunk f and pack element v where it has one for each */
 void gpu_declare(Emit *e, int i, int f, int v, const char *what);
 const char *gpu_cast(Emit *e, Ty from, Ty to, const char *x);
-/* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0: none. */
+/* Elements of the domain from the start of chunk f of the step on; -1: the chunk is full. 0: none. LEFT_SIZE: that
+ * is known at run time only. */
 int64_t gpu_left(const Emit *e, const Step *s, int f);
 /* "Element v of chunk f is active in this lane", as a condition; NULL: always. */
 const char *gpu_active(Emit *e, const Step *s, int f, int v);

@@ -28,6 +28,9 @@ static Pack pack_of(Emit *e, const Ins *in) {
     uint32_t mapped = e->k->domain[e->domain].mapped;
     int each = in->a[1] >= 0 ? 1 : plan_piece(e->k->prog, &e->k->shape, e->k->plan.V, in->param, mapped);
     if (each > 1) {
+        int ranged = shape_ranged(&e->k->shape);
+        for (int d = 0; d < p->rank; d++)
+            if (p->axis[d] == ranged && each > e->align_extent) e->align_extent = each;
         if (each > e->align_each[in->param])
             e->align_each[in->param] = each, e->align[in->param] = each * ty_bytes(p->ty);
         for (int d = 0; d < p->rank; d++)
@@ -136,21 +139,26 @@ void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
         const char *rest = emit_text(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
-        /* a piece that the end cuts: its elements one by one */
+        /* a piece that the end cuts: its elements one by one; also where it may, for memory not aligned to pieces, the
+         * extent among it */
         int64_t left = gpu_left(e, s, f);
-        if (left >= 0 && left % k.each) {
+        bool may = left == LEFT_SIZE && k.each > 1;
+        if (may) line(e, "#ifdef ROWFOLD_LOOSE");
+        if (may || (left >= 0 && left % k.each)) {
             for (int v = j * k.each; v < (j + 1) * k.each; v++) {
                 const char *to = emit_text(e, "%s%d", w, word_at(&k, v));
                 if (k.bytes == 8) to = emit_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
                 line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", gpu_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
                      k.bytes, how, spot(e, in, s, f, v), hint);
             }
-            continue;
+            if (!may) continue;
+            line(e, "#else");
         }
         if (if_active)
             line(e, "ldn%dx%d_%s(%s%s, %s);", k.each * k.bytes, k.bytes, how, b.s, if_active, rest);
         else
             line(e, "ld%dx%d_%s(%s%s);", k.each * k.bytes, k.bytes, how, b.s, rest);
+        if (may) line(e, "#endif");
     }
 }
 
@@ -176,7 +184,7 @@ int gpu_stripe_words(const Emit *e, const Stripe *s) { /* of one chunk */
 }
 
 int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s) {
-    return ceil_div(e->k->domain[s->domain].n_mapped, (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V);
+    return ceil_div(emit_room(e, &e->k->domain[s->domain]), (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V);
 }
 
 static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
@@ -305,25 +313,35 @@ static const char *store_policy(const Ins *in) {
     return in->policy == STORE_STREAM ? "stream" : "plain";
 }
 
+/* The pack as pieces that may be smaller than its own. */
+static void store_pieces(Emit *e, int i, const Step *s, int f, Pack q, const char *const *x) {
+    const Ins *in = gpu_at(e, i);
+    const char *how = store_policy(in);
+    for (int j = 0; j < e->k->plan.V / q.each; j++) {
+        const char *ok = gpu_both(e, gpu_active(e, s, f, j * q.each), gpu_alive(e));
+        Buf b = buf_new(e->cx->a);
+        for (int w = 0; w < q.words; w++) buf_fmt(&b, ", %s", pack_word(e, &q, x, j * q.words + w));
+        const char *to = spot(e, in, s, f, j * q.each);
+        if (ok)
+            line(e, "stn%dx%d_%s(%s, %s%s);", q.each * q.bytes, q.bytes, how, ok, to, b.s);
+        else
+            line(e, "st%dx%d_%s(%s%s);", q.each * q.bytes, q.bytes, how, to, b.s);
+    }
+}
+
 void gpu_store_pack(Emit *e, int i, const Step *s, int f) {
     const Ins *in = gpu_at(e, i);
     Pack k = pack_of(e, in);
     int V = e->k->plan.V;
-    const char *x[16] = {NULL}, *how = store_policy(in);
+    const char *x[16] = {NULL};
     for (int v = 0; v < V; v++) x[v] = stored(e, in, gpu_val(e, in->a[2], f, v));
     int64_t left = gpu_left(e, s, f);
-    bool cut = left >= 0 && left % k.each;
-    Pack one = pack_make(k.ty, 1), *q = cut ? &one : &k;
-    for (int j = 0; j < V / q->each; j++) {
-        const char *ok = gpu_both(e, gpu_active(e, s, f, j * q->each), gpu_alive(e));
-        Buf b = buf_new(e->cx->a);
-        for (int w = 0; w < q->words; w++) buf_fmt(&b, ", %s", pack_word(e, q, x, j * q->words + w));
-        const char *to = spot(e, in, s, f, j * q->each);
-        if (ok)
-            line(e, "stn%dx%d_%s(%s, %s%s);", q->each * q->bytes, q->bytes, how, ok, to, b.s);
-        else
-            line(e, "st%dx%d_%s(%s%s);", q->each * q->bytes, q->bytes, how, to, b.s);
-    }
+    bool cut = left >= 0 && left % k.each, may = left == LEFT_SIZE && k.each > 1; /* as gpu_load_words */
+    if (may) line(e, "#ifdef ROWFOLD_LOOSE");
+    if (may) store_pieces(e, i, s, f, pack_make(k.ty, 1), x);
+    if (may) line(e, "#else");
+    store_pieces(e, i, s, f, cut ? pack_make(k.ty, 1) : k, x);
+    if (may) line(e, "#endif");
 }
 
 const char *gpu_load_one(Emit *e, const Ins *in, const char *index) {

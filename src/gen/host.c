@@ -1,6 +1,7 @@
 /* The host dialect: a row's W lanes are R registers of L elements. A value of rank ROW is a scalar, of LANE and PACK
  * one register each of R, of ELEM one for each chunk in flight, pack element and register. Which elements are active is
- * known in the text, so a partial register is a prefix. */
+ * known in the text, so a partial register is a prefix; in the last steps of a domain whose size comes with the launch
+ * it is how many. */
 #include "hostgen.h"
 
 #include <inttypes.h>
@@ -61,12 +62,28 @@ static Ty reg_type(const Emit *e, int i) {
 
 /* Active elements of register r in chunk f of the step, pack element v: always a prefix. */
 static int active(const Emit *e, const Step *s, int f, int v, int r) {
-    if (s->left < 0) return e->L;
+    if (s->left < 0) return e->L; /* or as many as some_of says */
     const Plan *p = &e->k->plan;
     int64_t left = s->left - (int64_t)f * p->W * p->V - v;
     if (left <= 0) return 0;
     int64_t n = ceil_div(left, p->V) - (int64_t)r * e->L;
     return (int)(n < 0 ? 0 : n > e->L ? e->L : n);
+}
+
+/* What the loop over groups of registers adds to a place, `each` for a register. */
+static const char *beyond(Emit *e, int each) {
+    return e->grouped ? emit_text(e, " + g * %d", each) : "";
+}
+
+/* The same as text; NULL: all of the register. */
+static const char *some_of(Emit *e, const Step *s, int f, int v, int r) {
+    const Plan *p = &e->k->plan;
+    int n = active(e, s, f, v, r);
+    if (s->left != LEFT_SIZE) return n == e->L ? NULL : emit_text(e, "%d", n);
+    int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v;
+    const char *left = emit_text(e, "%s - (%s * %" PRId64 " + %" PRId64 "%s)", emit_size(e, e->domain), s->chunk,
+                                 (int64_t)p->W * p->V, off, beyond(e, e->L * p->V));
+    return p->V == 1 ? emit_text(e, "some(%s)", left) : emit_text(e, "some((%s + %d) / %d)", left, p->V - 1, p->V);
 }
 
 /* ---- operators ---- */
@@ -152,11 +169,6 @@ typedef struct Spot { /* where a register of a pack access lies */
     const char *step; /* elements from one lane to the next; NULL: 1 */
 } Spot;
 
-/* What the loop over groups of registers adds to a place, `each` for a register. */
-static const char *beyond(Emit *e, int each) {
-    return e->grouped ? emit_text(e, " + g * %d", each) : "";
-}
-
 static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, chunk = (int64_t)p->W * p->V;
@@ -172,7 +184,7 @@ static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
 static const char *slot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[e->k->stripe[in->imm].domain];
-    int64_t chunk = (int64_t)p->W * p->V, point = map_slots(d->n_mapped, p->W, p->V) * p->W;
+    int64_t chunk = (int64_t)p->W * p->V, point = map_slots(emit_room(e, d), p->W, p->V) * p->W;
     const char *serial = in->a[0] < 0 ? "" : emit_text(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
     return emit_text(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk,
                      ((f * p->V + v) * e->R + r) * e->L, beyond(e, e->L), serial);
@@ -187,8 +199,8 @@ Ty host_cell_type(const Emit *e, int c) {
     return e->short_cell[c] ? TY_I32 : e->k->cell[c].ty;
 }
 
-static const char *only(Emit *e, int n) {
-    return n == e->L ? NULL : emit_text(e, "pre_vbool(%d)", n);
+static const char *only(Emit *e, const char *some) {
+    return emit_text(e, "pre_vbool(%s)", some);
 }
 
 const char *host_join_name(Op op) {
@@ -324,13 +336,13 @@ static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
 }
 
 /* cell = op(cell, x), kept where not active */
-static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, int n) {
+static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, const char *some) {
     const char *sum = host_apply(e, op, true, ty, cell, x, NULL);
-    if (n < e->L) sum = emit_text(e, "sel_v%s(pre_vbool(%d), %s, %s)", ty_text(ty), n, sum, cell);
+    if (some) sum = emit_text(e, "sel_v%s(%s, %s, %s)", ty_text(ty), only(e, some), sum, cell);
     line(e, "%s = %s;", cell, sum);
 }
 
-static void fold_arg(Emit *e, int i, int f, int v, int r, int n) {
+static void fold_arg(Emit *e, int i, int f, int v, int r, const char *some) {
     const Ins *in = at(e, i);
     const bool is_short = e->short_cell[in->imm + 1];
     const char *x = reg(e, in->a[0], f, v, r);
@@ -339,7 +351,7 @@ static void fold_arg(Emit *e, int i, int f, int v, int r, int n) {
     const char *rule = host_index_rises(e, i) ? "later" : "better", *w = is_short ? "i32" : "i64";
     const char *m =
         emit_text(e, "%s_%s_v%s_%s(%s, %s, %s, %s)", rule, host_join_name(in->op), t, w, x, index, best, where);
-    if (n < e->L) m = emit_text(e, "%s & %s", m, only(e, n));
+    if (some) m = emit_text(e, "%s & %s", m, only(e, some));
     line(e, "{");
     line(e, "    vbool m = %s;", m);
     line(e, "    %s = sel_v%s(m, %s, %s);", best, t, x, best);
@@ -349,11 +361,13 @@ static void fold_arg(Emit *e, int i, int f, int v, int r, int n) {
 
 static void prefetch(Emit *e, const Step *s);
 
-static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
+/* some: how many elements are active, NULL: all */
+static void elem(Emit *e, int i, const Step *s, int f, int v, int r, const char *some) {
     const Ins *in = at(e, i);
     const Plan *p = &e->k->plan;
     const char *name = emit_text(e, "v%d_%d_%d_%d", i, f, v, r), *x;
     const char *t = in->param >= 0 ? ty_text(host_tensor_type(e, in->param)) : "";
+    const char *n = some ? some : emit_text(e, "%d", e->L), *part = s->left == LEFT_SIZE ? "k" : "n";
     switch (in->k) {
     case K_OP: declare(e, i, name, true, value(e, i, true, f, v, r)); return;
     case K_ELEM:
@@ -365,9 +379,9 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
     case K_LOADP: {
         Spot q = spot(e, in, s, f, v, r);
         if (q.step)
-            x = emit_text(e, "ldg_%s(%s, %s, %d)", t, q.at, q.step, n);
+            x = emit_text(e, "ldg_%s(%s, %s, %s)", t, q.at, q.step, n);
         else
-            x = n == e->L ? emit_text(e, "ld_%s(%s)", t, q.at) : emit_text(e, "ldn_%s(%s, %d)", t, q.at, n);
+            x = some ? emit_text(e, "ld%s_%s(%s, %s)", part, t, q.at, n) : emit_text(e, "ld_%s(%s)", t, q.at);
         declare(e, i, name, true, x);
         return;
     }
@@ -375,23 +389,23 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
         Spot q = spot(e, in, s, f, v, r);
         x = stored(e, in, reg(e, in->a[2], f, v, r), true);
         if (q.step)
-            line(e, "stg_%s(%s, %s, %s, %d);", t, q.at, q.step, x, n);
-        else if (n == e->L)
+            line(e, "stg_%s(%s, %s, %s, %s);", t, q.at, q.step, x, n);
+        else if (!some)
             line(e, "%s_%s(%s, %s);", in->policy == STORE_STREAM ? "stx" : "st", t, q.at, x);
         else
-            line(e, "stn_%s(%s, %s, %d);", t, q.at, x, n);
+            line(e, "st%s_%s(%s, %s, %s);", part, t, q.at, x, n);
         return;
     }
     case K_LOAD1: {
-        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : emit_text(e, "pre_vbool(%d)", n);
-        if (in->a[1] >= 0 && n < e->L) mask = emit_text(e, "%s & %s", mask, only(e, n));
+        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : only(e, n);
+        if (in->a[1] >= 0 && some) mask = emit_text(e, "%s & %s", mask, only(e, some));
         const char *fill = in->a[2] >= 0 ? reg(e, in->a[2], f, v, r) : emit_text(e, "bc_v%s(0)", ty_text(in->ty));
         declare(e, i, name, true,
                 emit_text(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, v, r), mask, fill));
         return;
     }
     case K_STORE1:
-        line(e, "sct_%s(p%d, %s, %s, %d);", t, in->param, reg(e, in->a[0], f, v, r),
+        line(e, "sct_%s(p%d, %s, %s, %s);", t, in->param, reg(e, in->a[0], f, v, r),
              stored(e, in, reg(e, in->a[2], f, v, r), true), n);
         return;
     case K_GET:
@@ -402,12 +416,14 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, int n) {
         line(e, "st_%s(%s, %s);", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r),
              reg(e, in->a[1], f, v, r));
         return;
-    case K_FOLD: fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
-    case K_FOLD2: fold_arg(e, i, f, v, r, n); return;
-    case K_PACKFOLD: fold_into(e, emit_text(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), n); return;
+    case K_FOLD: fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), some); return;
+    case K_FOLD2: fold_arg(e, i, f, v, r, some); return;
+    case K_PACKFOLD:
+        fold_into(e, emit_text(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), some);
+        return;
     case K_ACTIVE:
         line(e, "v%d_%d = v%d_%d + %s;", i, r, i, r,
-             n == e->L ? "bc_vf32(1)" : emit_text(e, "sel_vf32(pre_vbool(%d), bc_vf32(1), bc_vf32(0))", n));
+             some ? emit_text(e, "sel_vf32(%s, bc_vf32(1), bc_vf32(0))", only(e, some)) : "bc_vf32(1)");
         return;
     default: return;
     }
@@ -430,8 +446,7 @@ static void host_step(Emit *e, int i, const Step *s) {
     for (int f = 0; f < e->k->plan.flight; f++)
         for (int v = 0; v < e->k->plan.V; v++)
             for (int r = 0; r < e->copies; r++) {
-                int n = active(e, s, f, v, r);
-                if (n) elem(e, i, s, f, v, r, n);
+                if (active(e, s, f, v, r)) elem(e, i, s, f, v, r, some_of(e, s, f, v, r));
             }
     if (e->k->plan.prefetch && i == e->node_end - 1) prefetch(e, s);
 }
@@ -452,7 +467,7 @@ static void prefetch(Emit *e, const Step *s) {
         if (q->domain == first->domain && ops >= most) most = ops, busiest = sweep;
         sweep++;
     }
-    if (!first || e->sweep != busiest || k->plan.V != 1) return;
+    if (!first || e->sweep != busiest || k->plan.V != 1 || s->left == LEFT_SIZE) return;
     for (int i = first->i0; i < first->i1; i++) {
         const Ins *in = at(e, i);
         if (in->k != K_LOADP || in->a[1] >= 0) continue;
@@ -500,10 +515,11 @@ static void host_head(Emit *e) {
     e->R = e->copies = k->plan.W / e->L;
     host_find_short(e);
     host_open(e);
+    emit_sizes(e, emit_text(e, "a[%d].i", kern_extent(k)), false);
     for (int i = 0; i < k->nstripes; i++) {
         const Stripe *s = &k->stripe[i];
         const Domain *d = &k->domain[s->domain];
-        int64_t n = d->n_serial * map_slots(d->n_mapped, k->plan.W, k->plan.V) * k->plan.W;
+        int64_t n = d->n_serial * map_slots(emit_room(e, d), k->plan.W, k->plan.V) * k->plan.W;
         if (s->home == HOLD_REGISTER)
             line(e, "%s s%d[%" PRId64 "] __attribute__((aligned(64)));", storage_type(s->ty), i, n ? n : 1);
     }

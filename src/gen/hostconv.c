@@ -299,6 +299,24 @@ void host_dn(Pre *p, Buf *b, const Name *n) {
     buf_str(b, "}\n");
 }
 
+/* The first n elements of register t, from or to memory at p, where n is known at run time only: by a mask where the
+ * machine has them for such registers, else whole or element by element. */
+static void part_of(Pre *p, Buf *b, Ty ty, bool load) {
+    if (p->wide && ty_bytes(ty) == 4) {
+        const char *cast = ty == TY_F32 ? "" : arena_printf(p->a, "(w%s)", ty_text(ty));
+        if (load)
+            buf_fmt(b,
+                    "    t = %s__builtin_ia32_loadups512_mask((void *)p, (vf32)t, (unsigned short)((1u << n) - 1));\n",
+                    cast);
+        else
+            buf_str(b, "    __builtin_ia32_storeups512_mask((void *)p, (vf32)t, (unsigned short)((1u << n) - 1));\n");
+        return;
+    }
+    const char *to = load ? "&t, p" : "p, &t", *each = load ? "t[i] = p[i]" : "p[i] = t[i]";
+    buf_fmt(b, "    if (n == %d) __builtin_memcpy(%s, sizeof t);\n    else for (int i = 0; i < n; i++) %s;\n", p->L, to,
+            each);
+}
+
 void host_load(Pre *p, Buf *b, const Name *n) {
     const char *s = ty_text(n->ty), *q = st(n->ty), *c = ty_text(ty_compute(n->ty));
     if (str_eq(n->family, "lds")) {
@@ -308,7 +326,11 @@ void host_load(Pre *p, Buf *b, const Name *n) {
     } else if (str_eq(n->family, "ld"))
         buf_fmt(b, "static inline v%s %s(const %s *p) { w%s t; __builtin_memcpy(&t, p, sizeof t); return up_%s(t); }\n",
                 c, n->all, q, s, s);
-    else if (str_eq(n->family, "ldn"))
+    else if (str_eq(n->family, "ldk")) {
+        buf_fmt(b, "static inline v%s %s(const %s *p, int n) {\n    w%s t = {0};\n", c, n->all, q, s);
+        part_of(p, b, n->ty, true);
+        buf_fmt(b, "    return up_%s(t);\n}\n", s);
+    } else if (str_eq(n->family, "ldn"))
         buf_fmt(b,
                 "static inline __attribute__((always_inline)) v%s %s(const %s *p, int n) { w%s t = {0}; "
                 "__builtin_memcpy(&t, p, n * sizeof *p); return up_%s(t); }\n",
@@ -350,6 +372,10 @@ void host_store(Pre *p, Buf *b, const Name *n) {
         buf_fmt(b, "static inline void %s(%s *p, v%s x) {\n    w%s t = dn_%s(x);\n", n->all, q, c, s, s);
         if (how) buf_fmt(b, "    if (((u64)p & %d) == 0) %s;\n    else ", bytes - 1, how);
         buf_fmt(b, "__builtin_memcpy(p, &t, sizeof t);\n}\n");
+    } else if (str_eq(n->family, "stk")) {
+        buf_fmt(b, "static inline void %s(%s *p, v%s x, int n) {\n    w%s t = dn_%s(x);\n", n->all, q, c, s, s);
+        part_of(p, b, n->ty, false);
+        buf_str(b, "}\n");
     } else if (str_eq(n->family, "stn"))
         buf_fmt(b,
                 "static inline __attribute__((always_inline)) void %s(%s *p, v%s x, int n) { w%s t = dn_%s(x); "

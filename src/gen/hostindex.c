@@ -49,6 +49,10 @@ static Span span_ins(const Kern *k, const Span *of, int i, int64_t elements, int
     if (in->ty != TY_I64 && in->ty != TY_I32) return unknown;
     switch (in->k) {
     case K_CONST: return span_of(in->c.i, in->c.i);
+    case K_SLOT: {
+        int axis = shape_ranged(&k->shape);
+        return axis >= 0 && in->imm == kern_extent(k) ? span_of(k->shape.least[axis], k->shape.n[axis]) : unknown;
+    }
     case K_ELEM: return span_of(0, elements - 1);
     case K_SERIAL: return span_of(0, points - 1);
     case K_OP: {

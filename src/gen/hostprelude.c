@@ -455,21 +455,22 @@ typedef struct Family {
     bool pair; /* name_op_type (joins), and for pairs name_op_type_type */
 } Family;
 static const Family families[] = {
-    {"div", f_div, 0},      {"mod", f_mod, 0},       {"neg", f_neg, 0},       {"abs", f_abs, 0},
-    {"min", f_minmax, 0},   {"max", f_minmax, 0},    {"floor", f_round, 0},   {"round", f_round, 0},
-    {"sqrt", f_sqrt, 0},    {"fma", f_fma, 0},       {"rsqrt", f_libm, 0},    {"exp", f_libm, 0},
-    {"exp2", f_libm, 0},    {"log", f_libm, 0},      {"log2", f_libm, 0},     {"tanh", f_libm, 0},
-    {"erf", f_libm, 0},     {"sigmoid", f_libm, 0},  {"pow", f_libm, 0},      {"lt", f_cmp, 0},
-    {"le", f_cmp, 0},       {"gt", f_cmp, 0},        {"ge", f_cmp, 0},        {"eq", f_cmp, 0},
-    {"ne", f_cmp, 0},       {"not", f_not, 0},       {"sel", f_sel, 0},       {"shl", f_shift, 0},
-    {"shr", f_shift, 0},    {"bits", f_bits, 0},     {"nar", host_nar, 0},    {"wid", host_wid, 0},
-    {"odd", host_odd, 0},   {"cast", host_cast, 0},  {"up", host_up, 0},      {"dn", host_dn, 0},
-    {"wide", host_wide, 0}, {"lr", host_load, 0},    {"sr", host_store, 0},   {"lds", host_load, 0},
-    {"ld", host_load, 0},   {"ldn", host_load, 0},   {"ldg", host_load, 0},   {"gat", host_load, 0},
-    {"sts", host_store, 0}, {"st", host_store, 0},   {"stx", host_store, 0},  {"stn", host_store, 0},
-    {"stg", host_store, 0}, {"sct", host_store, 0},  {"bc", f_bc, 0},         {"elem", f_elem, 0},
-    {"pre", f_pre, 0},      {"atmost", f_clamp, 0},  {"atleast", f_clamp, 0}, {"ldexp", f_ldexp, 0},
-    {"hj", f_hj, 1},        {"better", f_better, 1}, {"later", f_better, 1},  {"best", f_best, 1},
+    {"div", f_div, 0},       {"mod", f_mod, 0},      {"neg", f_neg, 0},      {"abs", f_abs, 0},
+    {"min", f_minmax, 0},    {"max", f_minmax, 0},   {"floor", f_round, 0},  {"round", f_round, 0},
+    {"sqrt", f_sqrt, 0},     {"fma", f_fma, 0},      {"rsqrt", f_libm, 0},   {"exp", f_libm, 0},
+    {"exp2", f_libm, 0},     {"log", f_libm, 0},     {"log2", f_libm, 0},    {"tanh", f_libm, 0},
+    {"erf", f_libm, 0},      {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},     {"lt", f_cmp, 0},
+    {"le", f_cmp, 0},        {"gt", f_cmp, 0},       {"ge", f_cmp, 0},       {"eq", f_cmp, 0},
+    {"ne", f_cmp, 0},        {"not", f_not, 0},      {"sel", f_sel, 0},      {"shl", f_shift, 0},
+    {"shr", f_shift, 0},     {"bits", f_bits, 0},    {"nar", host_nar, 0},   {"wid", host_wid, 0},
+    {"odd", host_odd, 0},    {"cast", host_cast, 0}, {"up", host_up, 0},     {"dn", host_dn, 0},
+    {"wide", host_wide, 0},  {"lr", host_load, 0},   {"sr", host_store, 0},  {"lds", host_load, 0},
+    {"ld", host_load, 0},    {"ldn", host_load, 0},  {"ldk", host_load, 0},  {"ldg", host_load, 0},
+    {"gat", host_load, 0},   {"sts", host_store, 0}, {"st", host_store, 0},  {"stx", host_store, 0},
+    {"stn", host_store, 0},  {"stk", host_store, 0}, {"stg", host_store, 0}, {"sct", host_store, 0},
+    {"bc", f_bc, 0},         {"elem", f_elem, 0},    {"pre", f_pre, 0},      {"atmost", f_clamp, 0},
+    {"atleast", f_clamp, 0}, {"ldexp", f_ldexp, 0},  {"hj", f_hj, 1},        {"better", f_better, 1},
+    {"later", f_better, 1},  {"best", f_best, 1},
 };
 
 static bool type_of(const char *s, Name *n) {
@@ -558,5 +559,7 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
         buf_str(out, "static inline void fence(void) { __builtin_ia32_sfence(); }\n");
     else
         buf_str(out, "static inline void fence(void) {}\n");
+    if (strstr(body, "some("))
+        buf_fmt(out, "static inline int some(i64 n) { return n < 0 ? 0 : n > %d ? %d : (int)n; }\n", L, L);
     need_all(&p, body);
 }

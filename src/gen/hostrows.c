@@ -63,6 +63,7 @@ bool host_takes_rows(Emit *e) {
     const Kern *k = e->k;
     const Plan *p = &k->plan;
     int64_t stack = 0;
+    if (shape_ranged(&k->shape) >= 0) return false; /* whose steps are cut at run time */
     if (p->W != 1 || p->V != 1 || p->P < k->subgroup || p->P % k->subgroup || !k->prog->row_axes) return false;
     for (int s = 0; s < k->nstripes; s++)
         if (k->stripe[s].home != HOLD_OUTPUT) return false;

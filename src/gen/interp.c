@@ -539,6 +539,15 @@ static void prepare(Run *r) {
 
 Err kern_run(Cx *cx, const Kern *k, const Slot *slots, int64_t rows, const void *const *lo, const void *const *hi,
              KernRun *run) {
+    int axis = shape_ranged(&k->shape);
+    if (axis >= 0) {
+        int64_t n = slots[kern_extent(k)].i;
+        if (n < k->shape.least[axis] || n > k->shape.n[axis])
+            return diag(cx, S_SHAPE_RANGE, NOWHERE, NULL, "%s is %lld, the kern is for %lld to %lld",
+                        k->prog->axis[axis].name, (long long)n, (long long)k->shape.least[axis],
+                        (long long)k->shape.n[axis]);
+        k = kern_at(cx, k, n);
+    }
     Run r = {.cx = cx,
              .k = k,
              .slots = slots,

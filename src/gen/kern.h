@@ -11,7 +11,11 @@
  * elements, in order of chunk then v, before the next instruction. Elements past the end are not active: they are not
  * loaded, stored or folded. PACK values are made by every lane in every step, with or without active elements. A value
  * made in a sweep is gone after it, one made in a loop after the round. Lanes meet only in JOIN, those of a segment in
- * MEET. */
+ * MEET.
+ *
+ * Where an axis has a range, the kern is that of its largest extent, and one of the same instructions for every other:
+ * the extent is an argument (kern_extent), which addresses and guards are made of, and which sweeps over the axis and
+ * loops that are marked so end by. kern_at is the kern of one extent; it is what the other means. */
 #ifndef ROWFOLD_KERN_H
 #define ROWFOLD_KERN_H
 
@@ -79,6 +83,7 @@ typedef struct Node {
     int i0, i1;      /* instructions of a block or sweep: ins[i0 .. i1) */
     int domain;      /* of a sweep */
     int64_t count;   /* of a loop: serial points */
+    bool ranged;     /* of a loop: count is for the largest extent of the ranged axis, and goes with it */
     int child, next; /* first node inside a loop; the one after this; -1: none */
     const char *note;
 } Node;
@@ -159,6 +164,17 @@ int kb_bits(Kb *b, Ty to, int x);             /* same bits, other type (f32 <-> 
 /* f32 special functions in adds, multiplies, FMAs, selects and bit operations: at most 2 ulp, the same bits everywhere.
  * gen/math.c */
 int math_expand(Kb *b, Op op, int x, int y, const Range *of_x); /* of_x: what is known of x, or NULL */
+
+/* ---- ranges ---- */
+int kern_extent(const Kern *k); /* the slot that has the ranged axis's extent; -1: none has a range */
+bool domain_ranged(const Kern *k, const Domain *d);    /* do its mapped elements go with that extent? */
+int64_t domain_others(const Kern *k, const Domain *d); /* then: mapped elements a unit of it */
+/* The kern at extent n, which is within the range; k itself where none has one. */
+const Kern *kern_at(Cx *cx, const Kern *k, int64_t n);
+/* Extents that stand for the range: its ends, and those around which the last chunk of a sweep is whole, cut or empty.
+ */
+enum { MAX_EXTENTS = 6 };
+int kern_extents(const Kern *k, int64_t n[MAX_EXTENTS]);
 
 /* ---- read, check, run ---- */
 void kern_print(const Kern *k, Buf *out); /* for reading; every field that matters shows */

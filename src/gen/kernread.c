@@ -70,6 +70,11 @@ static bool get_i64(Reader *r, int64_t *out) {
     return w && str_i64(w, out) ? true : bad(r, "a number", w);
 }
 
+static bool get_extent(Reader *r, int axis) {
+    char *w = word(r);
+    return w && extent_read(w, &r->k->shape, axis) ? true : bad(r, "an extent", w);
+}
+
 static bool to_int(Reader *r, const char *w, int *out) {
     int64_t v;
     if (!w || !str_i64(w, &v) || v < INT32_MIN || v > INT32_MAX) return bad(r, "a number", w);
@@ -310,8 +315,14 @@ static bool read_head(Reader *r) {
         return bad(r, "counts", NULL);
     if (!next_line(r) || !expect(r, "shape")) return bad(r, "shape", NULL);
     for (int i = 0; i < r->prog->naxes; i++)
-        if (!expect(r, r->prog->axis[i].name) || !get_i64(r, &k->shape.n[i])) return false;
+        if (!expect(r, r->prog->axis[i].name) || !get_extent(r, i)) return false;
     return end_line(r);
+}
+
+static bool get_ranged(Reader *r, bool *out) {
+    while (*r->p == ' ') r->p++;
+    *out = str_starts(r->p, "ranged");
+    return !*out || expect(r, "ranged");
 }
 
 /* Nodes nest as deep as a loop in a loop, which the verifier then refuses. */
@@ -352,7 +363,7 @@ static bool read_body(Reader *r) {
             else if (str_eq(w, "sweep"))
                 nd.kind = NODE_SWEEP, fine = get_ref(r, 'd', &nd.domain);
             else if (str_eq(w, "loop"))
-                nd.kind = NODE_LOOP, fine = get_i64(r, &nd.count);
+                nd.kind = NODE_LOOP, fine = get_i64(r, &nd.count) && get_ranged(r, &nd.ranged);
             else
                 return bad(r, "block, sweep or loop", w);
             if (!fine || !expect(r, "{")) return false;

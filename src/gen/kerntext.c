@@ -196,7 +196,7 @@ static void put_nodes(const Kern *k, int first, int depth, int *left, Buf *out) 
         const Node *nd = &k->node[n];
         buf_fmt(out, "%*s", 2 * depth, "");
         if (nd->kind == NODE_LOOP)
-            buf_fmt(out, "loop %lld {", (long long)nd->count);
+            buf_fmt(out, "loop %lld%s {", (long long)nd->count, nd->ranged ? " ranged" : "");
         else if (nd->kind == NODE_SWEEP)
             buf_fmt(out, "sweep d%d {", nd->domain);
         else
@@ -224,7 +224,10 @@ void kern_print(const Kern *k, Buf *out) {
     buf_fmt(out, "counts sweeps %d reductions %d slots %lld all %lld\n", k->nsweeps, k->nreds,
             (long long)k->stripes.live, (long long)k->stripes.sum);
     buf_str(out, "shape");
-    for (int i = 0; i < k->prog->naxes; i++) buf_fmt(out, " %s %lld", k->prog->axis[i].name, (long long)k->shape.n[i]);
+    for (int i = 0; i < k->prog->naxes; i++) {
+        buf_fmt(out, " %s ", k->prog->axis[i].name);
+        extent_print(&k->shape, i, out);
+    }
     buf_str(out, "\n");
     for (int i = 0; i < k->ndomains; i++) {
         const Domain *d = &k->domain[i];

@@ -70,6 +70,12 @@ static Err check_tables(Walk *w) {
         if (!is_compute(k->array[i].ty) || k->array[i].n < 0)
             FAIL(S_KERN_ARRAY, "row array %d: no compute type, or %lld values", i, (long long)k->array[i].n);
     if (k->nreds < 0) FAIL(S_KERN_STRUCTURE, "%d reductions", k->nreds);
+    int ranged = shape_ranged(&k->shape), extent = prog_extent(k->prog, &k->shape);
+    for (int i = 0; i < MAX_AXES; i++)
+        if (k->shape.least[i] &&
+            (i != ranged || i >= k->prog->naxes || k->prog->row_axes >> i & 1 || k->shape.least[i] >= k->shape.n[i] ||
+             extent < 0 || k->prog->param[extent].dir != DIR_SCALAR || k->prog->param[extent].ty != TY_I64))
+            FAIL(S_KERN_DOMAIN, "axis %d has a range that is none, or that no argument gives the extent of", i);
     return OK;
 }
 
@@ -494,8 +500,11 @@ static Err check_nodes(Walk *w, int first, int loop) {
         w->nseen++;
         if (nd->kind == NODE_LOOP) {
             if (loop >= 0) FAIL(S_KERN_LOOP, "node %d is a loop in a loop", n);
-            if (nd->count < 0 || nd->count > INT64_MAX / 4)
-                FAIL(S_KERN_LOOP, "node %d goes round %lld times", n, (long long)nd->count);
+            int axis = shape_ranged(&k->shape);
+            if (nd->count < 0 || nd->count > INT64_MAX / 4 ||
+                (nd->ranged && (axis < 0 || nd->count % k->shape.n[axis] != 0)))
+                FAIL(S_KERN_LOOP, "node %d goes round %lld times%s", n, (long long)nd->count,
+                     nd->ranged ? ", which is no multiple of an extent with a range" : "");
             bool *before =
                 arena_dup(w->cx->a, w->cell_ready, (size_t)k->ncells); /* the loop may go round no time at all */
             Err e = check_nodes(w, nd->child, n);
@@ -512,7 +521,9 @@ static Err check_nodes(Walk *w, int first, int loop) {
             if (nd->domain < 0 || nd->domain >= k->ndomains)
                 FAIL(S_KERN_INDEX, "node %d sweeps domain %d of %d", n, nd->domain, k->ndomains);
             int64_t points = k->domain[nd->domain].n_serial;
-            if (points != 1 && (loop < 0 || k->node[loop].count != points))
+            int axis = shape_ranged(&k->shape);
+            bool ranged = axis >= 0 && k->domain[nd->domain].serial >> axis & 1;
+            if (points != 1 && (loop < 0 || k->node[loop].count != points || k->node[loop].ranged != ranged))
                 FAIL(S_KERN_LOOP, "node %d sweeps a domain of %lld serial points outside such a loop", n,
                      (long long)points);
         }

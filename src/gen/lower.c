@@ -166,8 +166,7 @@ static int position(Low *l, uint32_t over) {
     for (int i = 0; i < MAX_AXES; i++) {
         if (!(over >> i & 1)) continue;
         int c = low_coord(l, i);
-        at = at < 0 ? c
-                    : kb_op(&l->b, OP_ADD, kb_op(&l->b, OP_MUL, at, kb_const_i(&l->b, TY_I64, l->s->n[i]), -1), c, -1);
+        at = at < 0 ? c : kb_op(&l->b, OP_ADD, kb_op(&l->b, OP_MUL, at, low_points(l, 1u << i, TY_I64), -1), c, -1);
     }
     return at;
 }
@@ -223,7 +222,7 @@ static void red_before_loop(Low *l, const Sink *s, Home *h) {
         h->a = new_array(l, ty, points);
         if (is_arg(v)) h->b = new_array(l, TY_I64, points);
         int parent = l->parent, loop = low_begin(l, NODE_LOOP, -1, "start");
-        l->k->node[loop].count = points;
+        l->k->node[loop].count = points, l->k->node[loop].ranged = low_ranged(l, kept);
         low_end(l, loop);
         l->parent = loop, l->tail = -1;
         int n = low_begin(l, NODE_BLOCK, -1, NULL);
@@ -250,7 +249,7 @@ static void red_before_loop(Low *l, const Sink *s, Home *h) {
         int parent = l->parent, loop = -1, at = -1;
         if (q->serial) {
             loop = low_begin(l, NODE_LOOP, -1, "start");
-            l->k->node[loop].count = q->n_serial;
+            l->k->node[loop].count = q->n_serial, l->k->node[loop].ranged = low_ranged(l, q->serial);
             low_end(l, loop);
             l->parent = loop, l->tail = -1;
             int n = low_begin(l, NODE_BLOCK, -1, NULL);
@@ -479,6 +478,7 @@ static void lower_group(Low *l, int i, int j, Home *home) {
     if (serial) {
         loop = low_begin(l, NODE_LOOP, -1, NULL);
         l->k->node[loop].count = sc->domain[sc->sink[i].domain].n_serial;
+        l->k->node[loop].ranged = low_ranged(l, serial);
         low_end(l, loop);
         l->parent = loop, l->tail = -1;
         int n = low_begin(l, NODE_BLOCK, -1, NULL);
@@ -582,6 +582,7 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     abi_of(p, &k->abi);
     Low *l = NEW(cx->a, Low);
     *l = (Low){.cx = cx, .pb = pb, .p = p, .s = &pb->shape, .plan = plan, .sc = sc, .k = k, .b = {.cx = cx, .k = k}};
+    l->ranged = shape_ranged(&pb->shape);
     l->domain = l->serial_index = l->parent = l->tail = l->sweep_node = -1;
     int n = p->nvals + 1;
     l->memo = NEWN(cx->a, int, n), l->stamp = NEWN(cx->a, int, n), l->hoisted = NEWN(cx->a, int, n),

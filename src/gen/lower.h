@@ -18,6 +18,8 @@ typedef struct Low {
     int row_base[MAX_PARAMS];         /* offset of the row in a tensor, elements */
     int stride[MAX_PARAMS][MAX_RANK]; /* of dimensions whose stride is a run-time argument, else -1 */
     int scalar[MAX_PARAMS];
+    int ranged;    /* axis; -1: none */
+    int extent[2]; /* its extent, i64 and (index=32) i32 */
     /* where we stand */
     int domain;       /* of the sweep being lowered, -1 in a block */
     int sweep;        /* number of the sweep being lowered, in the schedule */
@@ -50,11 +52,13 @@ typedef struct Low {
 /* In the block before a sweep over `domain`: makes what `val` needs there that is the same for all elements, once
  * instead of at every step. */
 void low_hoist(Low *l, int val, int domain);
-int low_val(Low *l, int val);                /* the instruction that has it */
-void low_store(Low *l, int param, int x);    /* stores x to the in-place elements of an output */
-int low_coord(Low *l, int axis);             /* i64 coordinate */
-int low_serial_index(Low *l, uint32_t axes); /* linear number of the current serial point within `axes` */
-int low_load_home(Low *l, int param);        /* reads back what a hold=output value stored */
+int low_val(Low *l, int val);                 /* the instruction that has it */
+void low_store(Low *l, int param, int x);     /* stores x to the in-place elements of an output */
+int low_coord(Low *l, int axis);              /* i64 coordinate */
+int low_points(Low *l, uint32_t axes, Ty ty); /* product of their extents; i32 where index=32 */
+bool low_ranged(const Low *l, uint32_t axes); /* does it go with the ranged axis's extent? */
+int low_serial_index(Low *l, uint32_t axes);  /* linear number of the current serial point within `axes` */
+int low_load_home(Low *l, int param);         /* reads back what a hold=output value stored */
 void low_prologue(Low *l);
 /* lower.c: nodes */
 int low_begin(Low *l, NodeKind kind, int domain, const char *note); /* opens a block or sweep */

@@ -78,7 +78,7 @@ void pair_before(Low *l, const Pair *pr, PairCells *c) {
         low_init(l, c->cell[i], ty, pr->stat == STAT_ONLINE && i == 0 ? -INFINITY : 0, 0);
     }
     if (pr->stat != STAT_SHIFTED) return;
-    if (!pr->n) { /* no first element */
+    if (!pr->any) { /* no first element */
         c->shift = kb_const_f(&l->b, ty, 0);
         return;
     }
@@ -126,7 +126,6 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
 }
 
 void pair_after(Low *l, const Pair *pr, PairCells *c) {
-    Ty ty = l->p->val[pr->second].ty;
     int *first = &l->red_now[pr->first], *second = &l->red_now[pr->second];
     if (pr->stat == STAT_ONLINE) {
         int ml = cell_get(l, c->cell[0], RANK_LANE), m = low_join(l, online_max(l, pr), ml),
@@ -147,7 +146,7 @@ void pair_after(Low *l, const Pair *pr, PairCells *c) {
         *second = s;
         return;
     }
-    int n = kb_const_f(&l->b, ty, (double)pr->n);
+    int n = low_val(l, pr->count);
     if (pr->stat == STAT_SHIFTED) {
         int d = low_join(l, OP_ADD, low_merge(l, c->cell[0], OP_ADD)),
             dd = low_join(l, OP_ADD, low_merge(l, c->cell[1], OP_ADD));

@@ -28,24 +28,41 @@ static bool is_row(const Low *l, int axis) {
     return l->p->row_axes >> axis & 1;
 }
 
-/* ---- strides ---- */
+/* ---- extents and strides ---- */
 
-/* Stride of a dimension where it is known when the kernel is compiled: dense, and nothing but element axes after it. */
-static bool static_stride(const Low *l, int param, int dim, int64_t *out) {
+bool low_ranged(const Low *l, uint32_t axes) {
+    return l->ranged >= 0 && axes >> l->ranged & 1;
+}
+
+static int64_t fixed_points(const Low *l, uint32_t axes) { /* the ranged axis apart */
+    int64_t n = 1;
+    for (int i = 0; i < MAX_AXES; i++)
+        if (axes >> i & 1 && i != l->ranged) n *= l->s->n[i];
+    return n;
+}
+
+int low_points(Low *l, uint32_t axes, Ty ty) {
+    const int64_t n = fixed_points(l, axes);
+    if (!low_ranged(l, axes)) return kb_const_i(&l->b, ty, n);
+    int extent = l->extent[ty == TY_I32];
+    return n == 1 ? extent : kb_op(&l->b, OP_MUL, extent, kb_const_i(&l->b, ty, n), -1);
+}
+
+/* Is a dimension's stride the product of the extents after it? Then those axes; no run-time argument has it. */
+static bool dense_stride(const Low *l, int param, int dim, uint32_t *after) {
     const Param *p = &l->p->param[param];
     if (is_row(l, p->axis[dim]) || l->pb->strided >> param & 1) return false;
-    int64_t n = 1;
+    *after = 0;
     for (int d = dim + 1; d < p->rank; d++) {
         if (is_row(l, p->axis[d])) return false;
-        n *= l->s->n[p->axis[d]];
+        *after |= 1u << p->axis[d];
     }
-    *out = n;
     return true;
 }
 
 static int stride_of(Low *l, int param, int dim) {
-    int64_t n;
-    return static_stride(l, param, dim, &n) ? c64(l, n) : l->stride[param][dim];
+    uint32_t after;
+    return dense_stride(l, param, dim, &after) ? low_points(l, after, TY_I64) : l->stride[param][dim];
 }
 
 void low_prologue(Low *l) {
@@ -77,13 +94,16 @@ void low_prologue(Low *l) {
                                  .imm = l->k->abi.scalar[q],
                                  .note = a->name});
             l->scalar[q] = kb_cast(&l->b, a->ty, x);
+            if (q != prog_extent(p, l->s)) continue;
+            l->extent[0] = x;
+            if (l->plan->index == 32) l->extent[1] = kb_cast(&l->b, TY_I32, x);
         }
         if (a->dir == DIR_SCALAR || a->dir == DIR_CONST) continue;
         int base = -1;
         for (int d = 0; d < a->rank; d++) {
-            int64_t st;
+            uint32_t after;
             l->stride[q][d] = -1;
-            if (static_stride(l, q, d, &st)) continue;
+            if (dense_stride(l, q, d, &after)) continue;
             l->stride[q][d] = ins(l, (Ins){.k = K_SLOT,
                                            .ty = TY_I64,
                                            .rank = RANK_ROW,
@@ -100,13 +120,11 @@ void low_prologue(Low *l) {
 
 /* Coordinate of one axis within a number that counts the points of `axes`, last axis fastest. */
 static int decode(Low *l, int number, uint32_t axes, int axis, Ty ty) {
-    int64_t after = 1;
-    bool first = true;
-    for (int i = axis + 1; i < MAX_AXES; i++)
-        if (axes >> i & 1) after *= l->s->n[i];
-    for (int i = 0; i < axis; i++) first = first && !(axes >> i & 1);
-    int x = after > 1 ? kb_op(&l->b, OP_DIV, number, kb_const_i(&l->b, ty, after), -1) : number;
-    return first ? x : kb_op(&l->b, OP_MOD, x, kb_const_i(&l->b, ty, l->s->n[axis]), -1);
+    const uint32_t below = axes & ((1u << axis) - 1), above = axes & ~below & ~(1u << axis);
+    int x = number;
+    if (low_ranged(l, above) || fixed_points(l, above) > 1)
+        x = kb_op(&l->b, OP_DIV, number, low_points(l, above, ty), -1);
+    return below ? kb_op(&l->b, OP_MOD, x, low_points(l, 1u << axis, ty), -1) : x;
 }
 
 static int elem_index(Low *l) {
@@ -133,7 +151,7 @@ int low_serial_index(Low *l, uint32_t axes) {
     for (int i = 0; i < MAX_AXES; i++) {
         if (!(axes >> i & 1)) continue;
         int c = low_coord(l, i);
-        at = at < 0 ? c : add64(l, mul64(l, at, c64(l, l->s->n[i])), c);
+        at = at < 0 ? c : add64(l, mul64(l, at, low_points(l, 1u << i, TY_I64)), c);
     }
     return at < 0 ? c64(l, 0) : at;
 }
@@ -175,12 +193,13 @@ static Addr address(Low *l, int param, const Val *part) {
         }
     }
     if (!nmapped) return a;
-    int64_t st = 0;
+    uint32_t after = 0;
     int last = first + nmapped - 1;
-    bool whole = nmapped == __builtin_popcount(mapped), known = static_stride(l, param, last, &st);
+    bool whole = nmapped == __builtin_popcount(mapped), known = dense_stride(l, param, last, &after);
     if (in_order && whole && (known || nmapped == 1)) {
+        bool one = known && !low_ranged(l, after) && fixed_points(l, after) == 1;
         a.pack = true;
-        a.stride = known ? (st == 1 ? -1 : c64(l, st)) : l->stride[param][last];
+        a.stride = one ? -1 : stride_of(l, param, last);
         return a;
     }
     a.index = a.base;
@@ -262,7 +281,8 @@ static bool gathers_part(const Low *l, const Val *v) {
     for (int d = 0; d < p->rank; d++) {
         const Val *iv = &l->p->val[v->idx[d]];
         if (is_own(l, v, d)) continue;
-        if (iv->op != OP_CONST || is_row(l, p->axis[d]) || iv->k.i < 0 || iv->k.i >= l->s->n[p->axis[d]]) return false;
+        const int64_t n = p->axis[d] == l->ranged ? l->s->least[l->ranged] : l->s->n[p->axis[d]];
+        if (iv->op != OP_CONST || is_row(l, p->axis[d]) || iv->k.i < 0 || iv->k.i >= n) return false;
     }
     return problem_in_runs(l->pb) && l->domain >= 0;
 }
@@ -284,7 +304,7 @@ static int gather(Low *l, const Val *v) {
                                                  .a = {-1, -1, -1},
                                                  .param = -1,
                                                  .imm = l->k->abi.row[axis]})
-                                  : c64(l, l->s->n[axis]);
+                                  : low_points(l, 1u << axis, TY_I64);
         int from = kb_op(&l->b, OP_GE, x, c64(l, 0), -1), to = kb_op(&l->b, OP_LT, x, ext, -1);
         int in = kb_op(&l->b, OP_AND, from, to, -1);
         guard = guard < 0 ? in : kb_op(&l->b, OP_AND, guard, in, -1);

@@ -211,10 +211,19 @@ typedef struct Prog {
     uint32_t row_axes;           /* bit set */
 } Prog;
 
-/* Extents of all axes; -1 where not known yet (only rows may stay so). */
+/* Extents of all axes; -1 where not known yet (only rows may stay so). One element axis may have a range: its extent
+ * comes with each launch, and whatever is planned, reserved or counted before is so for the largest. */
 typedef struct Shape {
-    int64_t n[MAX_AXES];
+    int64_t n[MAX_AXES];     /* of a ranged axis: the largest */
+    int64_t least[MAX_AXES]; /* of a ranged axis: the least, 1 or more; 0: not ranged */
 } Shape;
+/* An extent as text: "4096", or "1..4096" of a ranged axis; one number twice is that number. */
+void extent_print(const Shape *s, int axis, Buf *out);
+bool extent_read(const char *text, Shape *s, int axis); /* also a range that no kernel can have; false: no extent */
+int shape_ranged(const Shape *s);                       /* the ranged axis; -1: none */
+Shape shape_at(const Shape *s, int64_t n);              /* the same with the ranged axis fixed at n */
+/* Of simplified programs: the scalar parameter, called like the ranged axis, that has its extent; -1: none. */
+int prog_extent(const Prog *p, const Shape *s);
 int prog_axis(const Prog *p, const char *name);  /* -1: none */
 int prog_param(const Prog *p, const char *name); /* -1: none */
 /* Fills declared axes and checks the rest: every element extent is known and >= 0, products fit 63 bits. */

@@ -17,6 +17,73 @@ int prog_param(const Prog *p, const char *name) {
 }
 
 /* ---- extents ---- */
+void extent_print(const Shape *s, int axis, Buf *out) {
+    if (s->least[axis]) buf_fmt(out, "%lld..", (long long)s->least[axis]);
+    buf_fmt(out, "%lld", (long long)s->n[axis]);
+}
+
+bool extent_read(const char *text, Shape *s, int axis) {
+    char from[24];
+    const char *dots = strstr(text, "..");
+    const size_t n = dots ? (size_t)(dots - text) : 0;
+    s->least[axis] = 0;
+    if (!dots) return str_i64(text, &s->n[axis]);
+    if (n >= sizeof from) return false;
+    memcpy(from, text, n);
+    from[n] = 0;
+    if (!str_i64(from, &s->least[axis]) || !str_i64(dots + 2, &s->n[axis]) || s->least[axis] < 1) return false;
+    if (s->least[axis] == s->n[axis]) s->least[axis] = 0;
+    return true;
+}
+
+int shape_ranged(const Shape *s) {
+    for (int i = 0; i < MAX_AXES; i++)
+        if (s->least[i] > 0) return i;
+    return -1;
+}
+
+Shape shape_at(const Shape *s, int64_t n) {
+    Shape at = *s;
+    int axis = shape_ranged(s);
+    if (axis >= 0) at.n[axis] = n, at.least[axis] = 0;
+    return at;
+}
+
+int prog_extent(const Prog *p, const Shape *s) {
+    int axis = shape_ranged(s);
+    return axis < 0 ? -1 : prog_param(p, p->axis[axis].name);
+}
+
+/* Is the extent of axis `of` in expression e? */
+static bool made_of(const Prog *p, int e, int of) {
+    const Ext *x = &p->ext[e];
+    if (x->op == 'k') return false;
+    return x->op == 'a' ? x->k == of : made_of(p, x->l, of) || made_of(p, x->r, of);
+}
+
+/* One axis at most has a range, and no other extent follows from it. */
+static Err range_check(Cx *cx, const Prog *p, const Shape *s) {
+    int axis = shape_ranged(s), params = p->nparams;
+    if (axis < 0) return OK;
+    const Axis *a = &p->axis[axis];
+    if (axis >= p->naxes || a->row || a->ext >= 0)
+        return diag(cx, S_SHAPE_RANGE, NOWHERE, "an element axis that tensors have", "axis %s has a range",
+                    axis < p->naxes ? a->name : "?");
+    if (s->least[axis] >= s->n[axis])
+        return diag(cx, S_SHAPE_RANGE, NOWHERE, "FROM..TO with 1 <= FROM < TO", "axis %s ranges from %lld to %lld",
+                    a->name, (long long)s->least[axis], (long long)s->n[axis]);
+    for (int i = 0; i < MAX_AXES; i++) {
+        if (i != axis && s->least[i])
+            return diag(cx, S_SHAPE_RANGE, NOWHERE, "one", "axes %s and %s both have a range", a->name,
+                        i < p->naxes ? p->axis[i].name : "?");
+        if (i < p->naxes && p->axis[i].ext >= 0 && made_of(p, p->axis[i].ext, axis))
+            return diag(cx, S_SHAPE_RANGE, NOWHERE, "one extent",
+                        "axis %s has a range, and the extent of %s is made of it", a->name, p->axis[i].name);
+    }
+    return params < MAX_PARAMS ? OK
+                               : diag(cx, S_SHAPE_RANGE, NOWHERE, "31", "%d parameters, and one more is needed for %s",
+                                      params, a->name);
+}
 static Err eval_ext(Cx *cx, const Prog *p, const Shape *s, int axis, int e, int64_t *out) {
     const Ext *x = &p->ext[e];
     if (x->op == 'k') return *out = x->k, OK;
@@ -75,6 +142,7 @@ Err shape_bind(Cx *cx, const Prog *p, Shape *s) {
         if (!count_fits(s, axes, ty_bytes(q->ty)))
             err = diag(cx, S_SHAPE_OVERFLOW, NOWHERE, NULL, "the bytes of %s do not fit 63 bits", q->name);
     }
+    if (!err) err = range_check(cx, p, s);
     for (int i = 0; i < p->nvals; i++) {
         const Val *v = &p->val[i];
         if (count_fits(s, v->axes | (v->op == OP_RED ? v->over : 0), 8)) continue;

@@ -9,6 +9,10 @@
  * parameters. */
 Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *s);
 
+/* Is the value of a simplified program how many points `axes` have, as what a mean divides by? A constant, or the
+ * extent of a ranged axis times the others', as a float. */
+bool pass_counts(const Prog *p, const Shape *s, int val, uint32_t axes);
+
 /* What is true of an f32 value wherever the program runs, in every plan. */
 typedef struct Range {
     double lo, hi;   /* every value that is not NaN lies within, infinities too */
@@ -32,7 +36,8 @@ typedef struct Pair {
     Stat stat; /* STAT_ONLINE: first = max(x), second = sum(exp(x - first)). STAT_SHIFTED (and WELFORD): first = sum(x),
                   second = sum((x - first/n)^2) */
     int x, first, second;
-    int64_t n; /* elements reduced over */
+    int count; /* how many elements are reduced over, as a value (STAT_SHIFTED and WELFORD) */
+    bool any;  /* there are some */
 } Pair;
 
 typedef enum SinkKind { SINK_RED, SINK_OUT, SINK_FILL } SinkKind;
@@ -74,10 +79,11 @@ typedef struct Sched {
 } Sched;
 /* The element axes that every lane loops over; the others are spread over the lanes. Extents of element axes must be
  * known. */
+enum { LONG_RUN = 64 };
 typedef enum Spread {
     SPREAD_LANES,
     SPREAD_RUNS, /* elements side by side are one access and a division for each is dear: axes are looped over for that,
-                    where the runs are long */
+                    where the runs are long: of LONG_RUN elements or more */
     SPREAD_SEGMENTS, /* reductions over the last mapped axes only leave the others mapped */
 } Spread;
 uint32_t sched_serial(const Prog *p, const Shape *s, Spread spread);

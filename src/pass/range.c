@@ -97,7 +97,16 @@ static double sigmoid(double x) {
 
 static Range fact_of(const Make *m, const Val *v) {
     Range x = v->a[0] >= 0 ? m->f[v->a[0]] : anything(), y = v->a[1] >= 0 ? m->f[v->a[1]] : anything();
+    const int ranged = shape_ranged(m->s);
     switch (v->op) {
+    case OP_CAST: { /* of the extent, alone or times that of others, which is what counts are made of */
+        const Val *n = val(m, v->a[0]), *k = n->op == OP_MUL ? val(m, n->a[1]) : NULL;
+        if (k) n = val(m, n->a[0]);
+        if (ranged < 0 || n->op != OP_SCALAR || n->param != prog_extent(m->p, m->s)) return anything();
+        if (k && (k->op != OP_CONST || k->k.i < 0)) return anything();
+        double times = k ? num_f64(k->k, k->ty) : 1;
+        return between((double)m->s->least[ranged] * times, (double)m->s->n[ranged] * times);
+    }
     case OP_CONST: return between(num_f64(v->k, v->ty), num_f64(v->k, v->ty));
     case OP_RED:
         if (v->red == RED_SUM) return of_sum(m, v, x);

@@ -44,7 +44,6 @@ static uint32_t out_axes(const Prog *p, int out) { /* element axes of an output 
 /* Element axes of a tensor that a row axis parts in memory from its last ones. Spread over lanes together with those,
  * each element would need its place worked out by division and be read alone. A run of this many elements keeps lanes
  * busy by itself. */
-enum { LONG_RUN = 64 };
 static uint32_t axes_apart(const Prog *p, const Shape *s) {
     uint32_t apart = 0, in_place = 0;
     for (int i = 0; i < p->nvals; i++)
@@ -219,7 +218,7 @@ static bool is_guarded(const Prog *p, int v, int r) {
            p->val[c->a[0]].a[0] == r && is_const(p, c->a[1], __builtin_inf());
 }
 
-static int find_pair(Make *m, Stat stat, int second, int *x) {
+static int find_pair(Make *m, Stat stat, int second, int *x, int *count) {
     const Prog *p = m->p;
     const Val *r2 = &p->val[second];
     if (r2->op != OP_RED || r2->red != RED_SUM || !ty_is_float(r2->ty) || r2->policy != POLICY_TREE) return -1;
@@ -240,8 +239,8 @@ static int find_pair(Make *m, Stat stat, int second, int *x) {
         const Val *mu = &p->val[c->a[1]];
         const Val *s = &p->val[mu->a[0]];
         if (s->op == OP_RED && s->red == RED_SUM && s->over == r2->over && s->a[0] == c->a[0] &&
-            s->policy == POLICY_TREE && is_const(p, mu->a[1], (double)extent_of(m->s, r2->over)))
-            return *x = c->a[0], mu->a[0];
+            s->policy == POLICY_TREE && pass_counts(p, m->s, mu->a[1], r2->over))
+            return *x = c->a[0], *count = mu->a[1], mu->a[0];
     }
     return -1;
 }
@@ -264,7 +263,7 @@ static bool is_of_lanes(const Make *m, int root) {
 static void find_pairs(Make *m, Stat stat) {
     Sched *sc = m->sc;
     for (int v = 0; v < m->p->nvals && sc->npairs < MAX_PAIRS; v++) {
-        int x, first = find_pair(m, stat, v, &x);
+        int x, count = -1, first = find_pair(m, stat, v, &x, &count);
         if (first < 0 || (stat == STAT_SHIFTED && is_of_lanes(m, x))) continue;
         const Val *r = &m->p->val[v];
         /* only where lanes meet: the merge of partial statistics is a join */
@@ -272,7 +271,7 @@ static void find_pairs(Make *m, Stat stat) {
         bool taken = false;
         for (int i = 0; i < sc->npairs; i++) taken |= sc->pair[i].first == first;
         if (mapped && r->over == mapped && !taken)
-            sc->pair[sc->npairs++] = (Pair){stat, x, first, v, extent_of(m->s, r->over)};
+            sc->pair[sc->npairs++] = (Pair){stat, x, first, v, count, extent_of(m->s, r->over) > 0};
     }
 }
 

@@ -1,5 +1,6 @@
 /* Prog -> Prog: mean, var, norm2 and logsumexp become sums and maxima; the largest coordinate, which is how a program
- * asks for an extent, becomes a number; values that no output needs are dropped. */
+ * asks for an extent, becomes a number; values that no output needs are dropped. Where an axis has a range, its extent
+ * is a scalar parameter more, behind those of the program, and such numbers are made of that. */
 #include "pass.h"
 
 #include <string.h>
@@ -39,6 +40,34 @@ static int64_t points(const Shape *s, uint32_t axes) {
     return n;
 }
 
+static int op2(Simplify *s, Op op, int x, int y);
+
+static bool is_ranged(const Shape *s, uint32_t axes) {
+    int axis = shape_ranged(s);
+    return axis >= 0 && axes >> axis & 1;
+}
+
+/* How many points axes have, the ranged one among them: i64, made of its extent. */
+static int count(Simplify *s, uint32_t axes) {
+    int64_t others = points(s->shape, axes & ~(1u << shape_ranged(s->shape)));
+    int n = prog_scalar(s->cx, s->to, prog_extent(s->to, s->shape));
+    return others == 1 ? n : op2(s, OP_MUL, n, prog_const_i(s->cx, s->to, TY_I64, others));
+}
+
+bool pass_counts(const Prog *p, const Shape *s, int val, uint32_t axes) {
+    const Val *v = &p->val[val];
+    if (!is_ranged(s, axes)) return v->op == OP_CONST && num_f64(v->k, v->ty) == (double)points(s, axes);
+    int64_t others = points(s, axes & ~(1u << shape_ranged(s)));
+    if (v->op != OP_CAST || v->to != v->ty) return false;
+    v = &p->val[v->a[0]];
+    if (others != 1) {
+        const Val *k = v->op == OP_MUL ? &p->val[v->a[1]] : NULL;
+        if (!k || k->op != OP_CONST || k->k.i != others) return false;
+        v = &p->val[v->a[0]];
+    }
+    return v->op == OP_SCALAR && v->param == prog_extent(p, s);
+}
+
 static int op2(Simplify *s, Op op, int x, int y) {
     return prog_op(s->cx, s->to, op, x, y, -1);
 }
@@ -50,7 +79,8 @@ static int red(Simplify *s, Red r, int x, const Val *v) {
 }
 
 static int mean(Simplify *s, int x, const Val *v) {
-    int n = prog_const_f(s->cx, s->to, v->ty, (double)points(s->shape, v->over));
+    int n = is_ranged(s->shape, v->over) ? prog_cast(s->cx, s->to, v->ty, count(s, v->over))
+                                         : prog_const_f(s->cx, s->to, v->ty, (double)points(s->shape, v->over));
     return op2(s, OP_DIV, red(s, RED_SUM, x, v), n);
 }
 
@@ -91,6 +121,9 @@ Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *shape) {
     q->val_cap = p->nvals + 1; /* and more where a macro is written out */
     q->val = NEWN(cx->a, Val, q->val_cap);
     Simplify s = {cx, p, shape, q, NEWN(cx->a, int, p->nvals + 1)};
+    int ranged = shape_ranged(shape);
+    if (ranged >= 0) /* shape_bind saw to the room */
+        q->param[q->nparams++] = (Param){.name = p->axis[ranged].name, .dir = DIR_SCALAR, .ty = TY_I64};
     bool *need = NEWN(cx->a, bool, p->nvals + 1);
     mark_needed(p, need);
     for (int i = 0; i < p->nvals; i++) {
@@ -103,7 +136,8 @@ Prog *pass_simplify(Cx *cx, const Prog *p, const Shape *shape) {
             if (v.fill >= 0) v.fill = s.map[v.fill];
         }
         if (v.op == OP_RED && is_last(&s, &v, v.a[0])) {
-            s.map[i] = prog_const_i(cx, q, v.ty, points(shape, v.over) - 1);
+            s.map[i] = is_ranged(shape, v.over) ? op2(&s, OP_SUB, count(&s, v.over), prog_const_i(cx, q, TY_I64, 1))
+                                                : prog_const_i(cx, q, v.ty, points(shape, v.over) - 1);
         } else if (v.op == OP_RED && red_info(v.red)->join == RED_MACRO) {
             s.map[i] = expand(&s, &v, v.a[0]);
             Val *made = &q->val[s.map[i]];

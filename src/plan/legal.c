@@ -326,7 +326,16 @@ enum { MAX_TEXT_REGISTERS = 128 };
 /* order=fixed: W lanes of acc accumulators are the 1,024 partials, and joining accumulators first, then lanes from the
  * outside in, halves them pairwise from 512 down, whatever W is. Everything else that can change a bit of a sum is
  * pinned. */
-static Err check_fixed(Cx *cx, const Plan *plan) {
+static Err check_fixed(Cx *cx, const Problem *pb, const Plan *plan) {
+    const int axis = shape_ranged(&pb->shape);
+    const uint32_t loops = sched_serial(pb->prog, &pb->shape, problem_spread(pb, plan));
+    for (int64_t n = axis < 0 ? LONG_RUN : pb->shape.least[axis]; n < LONG_RUN && n < pb->shape.n[axis]; n++) {
+        const Shape at = shape_at(&pb->shape, n);
+        if (sched_serial(pb->prog, &at, problem_spread(pb, plan)) != loops)
+            return diag(cx, S_PLAN_FIXED, NOWHERE, "a narrower range",
+                        "order=fixed: at %s=%lld other axes are looped over, and joined in another order, than at %lld",
+                        pb->prog->axis[axis].name, (long long)n, (long long)pb->shape.n[axis]);
+    }
     if (plan_lanes(plan) * plan->acc != FIXED_PARTIALS || plan->V != 1)
         return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1",
                     "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc, plan->V,
@@ -340,10 +349,26 @@ static Err check_fixed(Cx *cx, const Plan *plan) {
     return OK;
 }
 
+/* Do the domain's elements go with an extent that is given at launch? */
+static bool is_ranged(const Problem *pb, const Domain *d) {
+    int axis = shape_ranged(&pb->shape);
+    return axis >= 0 && d->mapped >> axis & 1;
+}
+
+/* Elements that stripes have room for: where the text does not know which step is the last, it touches the slots of
+ * whole steps. */
+static int64_t reserved(const Problem *pb, const Plan *plan, const Domain *d) {
+    int64_t step = (int64_t)plan_lanes(plan) * plan->V * plan->flight;
+    return is_ranged(pb, d) && d->n_mapped < INT64_MAX / 4 ? ceil_div(d->n_mapped, step) * step : d->n_mapped;
+}
+
 static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     int64_t chunk = (int64_t)plan_lanes(plan) * plan->V;
     for (int i = 0; i < sc->nsweeps && plan->tail == TAIL_EXACT; i++) {
         const Domain *d = &sc->domain[sc->sweep[i].domain];
+        if (is_ranged(pb, d) && chunk > 1)
+            return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N is given at launch, and W*V=%lld",
+                        (long long)chunk);
         if (d->mapped && d->n_mapped % chunk)
             return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N=%lld is not a multiple of W*V=%lld",
                         (long long)d->n_mapped, (long long)chunk);
@@ -364,7 +389,7 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
                         plan->U, plan->flight, (long long)need, MAX_TEXT_REGISTERS);
     }
     if (plan->order == ORDER_FIXED) {
-        Err e = check_fixed(cx, plan);
+        Err e = check_fixed(cx, pb, plan);
         if (e) return e;
     }
     if (plan->order == ORDER_SERIAL &&
@@ -433,12 +458,12 @@ static Err check_inout(Cx *cx, const Problem *pb, const Sched *sc, uint64_t held
 
 /* ---- stripes ---- */
 
-static int64_t stripe_slots(const Plan *plan, const Sched *sc, const Cand *c, Hold h) {
+static int64_t stripe_slots(const Problem *pb, const Plan *plan, const Sched *sc, const Cand *c, Hold h) {
     if (h != HOLD_REGISTER && h != HOLD_REGISTER32) return 0;
     const Domain *d = &sc->domain[c->domain];
     int64_t slots, bytes;
     int each = h == HOLD_REGISTER32 ? 4 : ty_bytes(c->storage);
-    if (!mul_fits(d->n_serial, map_slots(d->n_mapped, plan_lanes(plan), plan->V), &slots) ||
+    if (!mul_fits(d->n_serial, map_slots(reserved(pb, plan, d), plan_lanes(plan), plan->V), &slots) ||
         !mul_fits(slots, each, &bytes))
         return STRIPE_MOST;
     return i64_min(ceil_div(i64_min(bytes, INT64_MAX - 4), 4), STRIPE_MOST);
@@ -466,7 +491,7 @@ static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
     uint32_t axes = d->axes & ~v->over & ~(kept == ADD_UP_LANE ? d->mapped : 0u);
     for (int i = 0; i < p->naxes; i++)
         if (axes >> i & 1 && !mul_fits(n, pb->shape.n[i], &n)) n = STRIPE_MOST;
-    int64_t each = kept == ADD_UP_LANE ? map_slots(d->n_mapped, plan_lanes(plan), plan->V) : 1;
+    int64_t each = kept == ADD_UP_LANE ? map_slots(reserved(pb, plan, d), plan_lanes(plan), plan->V) : 1;
     if (!mul_fits(n, each, &n) || !mul_fits(n, words, &n)) n = STRIPE_MOST;
     *(kept == ADD_UP_LANE ? slots : points) = i64_min(n, STRIPE_MOST);
 }
@@ -491,7 +516,7 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
     Buf parts = buf_new(cx->a);
     *st = (Stripes){0};
     for (int i = 0; i < sc->ncands; i++) {
-        int64_t slots = stripe_slots(plan, sc, &sc->cand[i], plan_hold_of(plan, &sc->cand[i]));
+        int64_t slots = stripe_slots(pb, plan, sc, &sc->cand[i], plan_hold_of(plan, &sc->cand[i]));
         if (!slots) continue;
         int first, last;
         sched_live(sc, pb->prog, held, i, &first, &last);
@@ -543,7 +568,7 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
         const Domain *d = &sc->domain[c->domain];
         int64_t bytes;
         if (plan_hold_of(plan, c) != HOLD_SHARED) continue;
-        if (!mul_fits(ceil_div(d->n_mapped, chunk * plan->cluster) * chunk, d->n_serial, &bytes) ||
+        if (!mul_fits(ceil_div(reserved(pb, plan, d), chunk * plan->cluster) * chunk, d->n_serial, &bytes) ||
             !mul_fits(bytes, ty_bytes(c->storage) * plan->P, &bytes))
             bytes = STRIPE_MOST;
         need += i64_min(bytes, STRIPE_MOST);
@@ -569,6 +594,9 @@ static Err check_segments(Cx *cx, const Problem *pb, const Plan *plan, const Sch
     enum { MOST_CHUNKS = 64 }; /* cells are as many */
     const Prog *p = pb->prog;
     if (!plan->segments) return OK;
+    if (shape_ranged(&pb->shape) >= 0)
+        return diag(cx, S_PLAN_RANGED, NOWHERE, "off", "segments=on: which lanes meet depends on the extent of %s",
+                    pb->prog->axis[shape_ranged(&pb->shape)].name);
     if (plan->flight > 1 || plan->order != ORDER_PLAN || (plan->P > 1 && rows_adjacent(p)))
         return diag(cx, S_PLAN_SEGMENTS_SHAPE, NOWHERE, "flight=1 order=plan, P=1 where rows are neighbours in memory",
                     "segments=on with flight=%d order=%s P=%d", plan->flight, dim_info(DIM_order)->word[plan->order],
@@ -601,6 +629,9 @@ static Err check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched
         most = (int)i64_max(most, plan_piece(pb->prog, &pb->shape, plan->V, q, sc->domain[c->domain].mapped) *
                                       ty_bytes(c->storage));
     }
+    if (plan->stages && shape_ranged(&pb->shape) >= 0)
+        return diag(cx, S_PLAN_RANGED, NOWHERE, "0", "stages=%d: which copies there are depends on the extent of %s",
+                    plan->stages, pb->prog->axis[shape_ranged(&pb->shape)].name);
     if (!plan->stages || most >= 4) return OK;
     return diag(cx, S_PLAN_STAGES, NOWHERE, "hold=shared of an input, in accesses of 4 bytes or more",
                 "stages=%d: the widest access of a dense input held in on-chip memory has %d bytes", plan->stages,

@@ -16,7 +16,7 @@ int plan_piece(const Prog *p, const Shape *s, int V, int param, uint32_t mapped)
     int64_t inner = 1;
     while (each > 1 && each * ty_bytes(q->ty) > 16) each /= 2;
     for (int d = q->rank - 1; d >= 0; d--) {
-        int64_t n = s->n[q->axis[d]];
+        int64_t n = s->least[q->axis[d]] ? V : s->n[q->axis[d]]; /* of whole packs, or asked at the launch too */
         if (!(mapped >> q->axis[d] & 1) && n != 1)
             while (each > 1 && inner % each) each /= 2;
         if (n < 0 || !mul_fits(inner, n > 0 ? n : 1, &inner))

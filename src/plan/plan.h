@@ -98,7 +98,8 @@ static inline void map_owner(int64_t e, int W, int V, int64_t *chunk, int *lane,
 
 /* Elements of a parameter that a lane's pack of V takes in one access of up to 16 bytes, such that no dense layout
  * breaks it: strides of the dimensions that are not spread over lanes (`mapped`) must be whole pieces, which for known
- * extents is asked here and for run-time strides at the launch. Steps along an extent of 1 are never taken. */
+ * extents is asked here and for run-time strides, and a ranged extent, at the launch. Steps along an extent of 1 are
+ * never taken. */
 int plan_piece(const Prog *p, const Shape *s, int V, int param, uint32_t mapped);
 
 /* Lanes whose packs of V hold `inner` elements side by side, where they are a power of two of a subgroup's; else 0. */

@@ -91,7 +91,7 @@ typedef struct PackCheck { /* bits of slots that must be 0, so that packs are on
     struct {
         int slot, extent; /* slot of the extent that the stride is of, -1: it counts whatever it is */
         uint64_t mask;
-    } at[MAX_PARAMS * (MAX_RANK + 1)];
+    } at[MAX_PARAMS * (MAX_RANK + 1) + 1];
 } PackCheck;
 void packs_check(const Unit *u, PackCheck *out);
 bool packs_fit(const PackCheck *c, const Slot *slots);

@@ -15,6 +15,10 @@ void packs_check(const Unit *u, PackCheck *out) {
             out->at[out->n++].mask = (uint64_t)u->align_each[q] - 1;
         }
     }
+    if (u->align_extent > 1) {
+        out->at[out->n].slot = u->extent, out->at[out->n].extent = -1;
+        out->at[out->n++].mask = (uint64_t)u->align_extent - 1;
+    }
 }
 
 bool packs_fit(const PackCheck *c, const Slot *slots) {

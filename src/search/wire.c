@@ -145,24 +145,30 @@ bool attempt_read(const struct json_t *j, Attempt *t) {
 
 struct json_t *problem_json(Arena *a, const Problem *pb) {
     Buf prog = buf_new(a), caps = buf_new(a);
-    json_t *shape = json_array();
+    json_t *shape = json_array(), *least = json_array();
     prog_print(pb->source, &prog);
     caps_print(&pb->caps, &caps);
-    for (int i = 0; i < MAX_AXES; i++) json_array_append_new(shape, json_integer(pb->shape.n[i]));
-    return json_pack("{s:s,s:s,s:o,s:I,s:b,s:b}", "program", prog.s, "caps", caps.s, "shape", shape, "strided",
-                     (json_int_t)pb->strided, "noalias", pb->noalias, "summed_budget", pb->summed_budget);
+    for (int i = 0; i < MAX_AXES; i++) {
+        json_array_append_new(shape, json_integer(pb->shape.n[i]));
+        json_array_append_new(least, json_integer(pb->shape.least[i]));
+    }
+    return json_pack("{s:s,s:s,s:o,s:o,s:I,s:b,s:b}", "program", prog.s, "caps", caps.s, "shape", shape, "least", least,
+                     "strided", (json_int_t)pb->strided, "noalias", pb->noalias, "summed_budget", pb->summed_budget);
 }
 
 Err problem_read(Cx *cx, const struct json_t *j, Problem *pb) {
     const char *text = json_string_value(json_object_get(j, "program")),
                *caps_text = json_string_value(json_object_get(j, "caps"));
-    const json_t *list = json_object_get(j, "shape");
+    const json_t *list = json_object_get(j, "shape"), *least = json_object_get(j, "least");
     Prog *p;
     Caps caps;
-    Shape s;
+    Shape s = {0};
     if (!text || !caps_text || json_array_size(list) != MAX_AXES)
         return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "no problem");
-    for (int i = 0; i < MAX_AXES; i++) s.n[i] = json_integer_value(json_array_get(list, (size_t)i));
+    for (int i = 0; i < MAX_AXES; i++) {
+        s.n[i] = json_integer_value(json_array_get(list, (size_t)i));
+        s.least[i] = i64_max(0, json_integer_value(json_array_get(least, (size_t)i)));
+    }
     Err err = prog_read(cx, text, strlen(text), &p);
     if (!err) err = caps_read(cx, caps_text, &caps);
     if (!err) err = problem_make(cx, p, &s, &caps, (uint32_t)whole(j, "strided"), pb);

@@ -26,8 +26,10 @@ static const char *types_text(Cx *cx, const Prog *p) {
 static const char *shape_text(Cx *cx, const Prog *p, const Shape *s) {
     Buf b = buf_new(cx->a);
     for (int i = 0; i < p->naxes; i++)
-        if (p->axis[i].ext < 0 && s->n[i] >= 0)
-            buf_fmt(&b, "%s%s=%lld", b.n ? "," : "", p->axis[i].name, (long long)s->n[i]);
+        if (p->axis[i].ext < 0 && s->n[i] >= 0) {
+            buf_fmt(&b, "%s%s=", b.n ? "," : "", p->axis[i].name);
+            extent_print(s, i, &b);
+        }
     return b.n ? b.s : "";
 }
 

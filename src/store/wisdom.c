@@ -6,8 +6,16 @@
 #include <string.h>
 #include <time.h>
 
-/* Doublings from shape to shape, added over the axes; negative where they are not neighbours. An axis that one of them
- * does not give (rows that are not known yet) does not count. */
+/* The extent that a kernel is planned for: of "1..4096" the largest. */
+static double planned(const char *extent, bool *ranged) {
+    const char *dots = strstr(extent, ".."), *end = strchr(extent, ',');
+    *ranged = dots && (!end || dots < end);
+    return strtod(*ranged ? dots + 2 : extent, NULL);
+}
+
+/* Doublings from shape to shape, added over the axes; negative where they are not neighbours: a kernel for a range is
+ * none of one for a single extent. An axis that one of them does not give (rows that are not known yet) does not count.
+ */
 static double apart(const char *a, const char *b) {
     double sum = 0;
     for (const char *at = a; *at; at += at[0] == ',') {
@@ -15,8 +23,9 @@ static double apart(const char *a, const char *b) {
         for (const char *bt = b; *bt; bt += bt[0] == ',') {
             size_t m = strcspn(bt, ",");
             if (strcspn(bt, "=") == name && strncmp(at, bt, name) == 0) {
-                double x = strtod(at + name + 1, NULL), y = strtod(bt + name + 1, NULL);
-                if (!(x > 0) != !(y > 0)) return -1;
+                bool one, other;
+                double x = planned(at + name + 1, &one), y = planned(bt + name + 1, &other);
+                if (!(x > 0) != !(y > 0) || one != other) return -1;
                 double d = x > 0 ? fabs(log2(x / y)) : 0;
                 if (d > 1) return -1;
                 sum += d;

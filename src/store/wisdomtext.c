@@ -164,11 +164,9 @@ static Err read_shape(Cx *cx, const Prog *p, const char *text, Shape *s) {
     for (const char *at = text; *at;) {
         size_t n = strcspn(at, ","), eq = strcspn(at, "=");
         int axis = eq < n ? prog_axis(p, arena_str(cx->a, at, eq)) : -1;
-        int64_t v;
         if (axis < 0 || p->axis[axis].ext >= 0 || s->n[axis] >= 0 ||
-            !str_i64(arena_str(cx->a, at + eq + 1, n - eq - 1), &v) || v < 0)
+            !extent_read(arena_str(cx->a, at + eq + 1, n - eq - 1), s, axis) || s->n[axis] < 0)
             return field(cx, "shape", "axis=extent pairs of the program");
-        s->n[axis] = v;
         at += n + (at[n] == ',');
     }
     return OK;
@@ -192,7 +190,7 @@ static Err judge(Cx *cx, const Entry1 *e, StoreKey *k) {
     const char *const *t = e->text;
     Prog *p;
     Caps caps;
-    Shape shape;
+    Shape shape = {0};
     Problem pb;
     Plan plan;
     uint32_t strided = 0;

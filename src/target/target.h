@@ -106,6 +106,8 @@ typedef struct Unit {
      */
     int align[MAX_PARAMS], align_each[MAX_PARAMS];
     uint8_t align_dims[MAX_PARAMS];
+    int extent,
+        align_extent; /* slot of a ranged axis's extent, -1: none; and what that must be a multiple of likewise */
     int64_t
         private_bytes; /* GPUs: memory a lane was given on purpose; what the compiler takes beyond is spilt registers */
     bool fresh;        /* build it anew even where a cache has it */

@@ -358,7 +358,7 @@ static void kernels(Desk *k, const char *folder, int from, int step) {
                         Cx own = {.a = arena_new(NULL, NULL)};
                         TyBind bind[] = {{"*", types[t]}};
                         Prog *prog;
-                        Shape s;
+                        Shape s = {0};
                         Plan plan = {0};
                         const char *name = ast_kernel_name(ast, q), *text = plan_text(k, at * 7 + e), *wrong = NULL;
                         if (lang_kernel(&own, ast, name, bind, 1, NULL, 0, &prog) != OK)
@@ -394,7 +394,7 @@ static bool line_problem(Desk *k, Cx *cx, const Line *l, const char *folder, Pro
     Ty ty;
     Ast *ast;
     Prog *p;
-    Shape s;
+    Shape s = {0};
     if (!ty_find(l->type, strlen(l->type), &ty) || kernel_get(cx, folder, l->file, l->kernel, ty, &ast, &p) != OK)
         return false;
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;

@@ -48,7 +48,7 @@ int library_read(Cx *cx, Ty ty, LibKernel **out) {
 }
 
 Shape library_shape(const Prog *p, int64_t rows, int64_t n) {
-    Shape s;
+    Shape s = {0};
     bool first = true;
     int last = -1;
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;

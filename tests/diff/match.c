@@ -83,6 +83,8 @@ Slot *match_slots(Match *p, const Args *a, int *n) {
     }
     for (int x = 0; x < p->prog->naxes; x++)
         if (abi.row[x] >= 0) s[abi.row[x]].i = p->shape.n[x];
+    const int extent = prog_extent(p->pb.prog, &p->pb.shape);
+    if (extent >= 0) s[abi.scalar[extent]].i = p->shape.n[shape_ranged(&p->pb.shape)];
     return s;
 }
 
@@ -147,29 +149,57 @@ static bool within_bounds(Match *p, const Args *in, const Args *out) {
 
 enum { MOST_TEXT = 40000 };
 
+/* Every fourth program: some element axis ranges around the extent that it has. */
+static void range_one(const Prog *p, Shape *s, uint64_t seed) {
+    Rng r = {seed * 0x9e3779b97f4a7c15ull + 3};
+    if (rng_int(&r, 4)) return;
+    int axis = rng_int(&r, p->naxes);
+    for (int i = 0; i < p->naxes; i++)
+        if (p->axis[i].ext >= 0) return;
+    if (p->row_axes >> axis & 1 || s->n[axis] < 1) return;
+    s->least[axis] = 1 + rng_int(&r, (int)i64_min(s->n[axis], 40));
+    s->n[axis] += 1 + rng_int(&r, 20);
+}
+
 bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint64_t seed, const Caps *caps,
                 const char *plan) {
     *p = (Match){.cx = {.a = arena_new(NULL, NULL)}};
     if (randprog(&p->cx, bytes, n, &p->prog, &p->shape) != OK) return wrong(p, "randprog");
     p->prog->name = arena_printf(p->cx.a, "%s", name);
+    range_one(p->prog, &p->shape, seed);
     return match_prog(p, seed, caps, plan);
 }
 
+/* Arguments at extent n of the ranged axis. */
+static void arguments(Match *p, int64_t n) {
+    Args a;
+    p->shape = shape_at(&p->pb.shape, n);
+    p->rows = 1;
+    for (int i = 0; i < p->prog->naxes; i++)
+        if (p->prog->row_axes >> i & 1) p->rows *= p->shape.n[i];
+    memset(p->bytes, 0, sizeof p->bytes);
+    randargs(&p->cx, p->prog, &p->shape, p->fill, p->seed, p->gaps, &a);
+    spread(p, &a, p->fill, p->seed);
+    copy_args(p, &a, &p->interp);
+    copy_args(p, &a, &p->cpu);
+}
+
+bool match_at(Match *p, int64_t n) {
+    arguments(p, n);
+    return match_interpret(p);
+}
+
 bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan) {
-    p->seed = seed, p->caps = *caps, p->ok = true, p->rows = 1;
+    p->seed = seed, p->caps = *caps, p->ok = true;
     Rng r = {seed * 0x2545f4914f6cdd1dull + 7};
     const int layout = rng_int(&r, 4); /* 2: some strides are arguments, 3: all, and there are gaps */
     uint32_t strided = layout == 2 ? (uint32_t)rng_u64(&r) : layout == 3 ? ~0u : 0;
     p->fill = (Fill)rng_int(&r, FILL_COUNT);
+    p->gaps = layout == 3;
     if (problem_make(&p->cx, p->prog, &p->shape, caps, strided, &p->pb) != OK) return wrong(p, "problem_make");
-    p->shape = p->pb.shape;
-    for (int i = 0; i < p->prog->naxes; i++)
-        if (p->prog->row_axes >> i & 1) p->rows *= p->shape.n[i];
-    Args a;
-    randargs(&p->cx, p->prog, &p->shape, p->fill, seed, layout == 3, &a);
-    spread(p, &a, p->fill, seed);
-    copy_args(p, &a, &p->interp);
-    copy_args(p, &a, &p->cpu);
+    const int axis = shape_ranged(&p->pb.shape);
+    const int64_t least = axis < 0 ? 0 : p->pb.shape.least[axis], most = axis < 0 ? 0 : p->pb.shape.n[axis];
+    arguments(p, least + (int64_t)(seed / 4 % (uint64_t)(most - least + 1)));
     if (plan && plan_read(&p->cx, plan, &p->plan) != OK) return wrong(p, "plan_read");
     do {
         if (!plan) p->plan = randplan(&p->cx, &p->pb, &r, &p->draws);

@@ -12,9 +12,10 @@ typedef struct Match {
     Cx cx; /* owns everything of the pair */
     uint64_t seed;
     Fill fill;
+    bool gaps; /* between the elements of tensors */
     Caps caps;
     Prog *prog;
-    Shape shape;
+    Shape shape; /* of the arguments; the kern's own is pb.shape */
     Problem pb;
     Plan plan;
     int draws; /* plans drawn until one was legal */
@@ -34,6 +35,7 @@ bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint
                 const char *plan);
 /* The same of a program and shape that stand in p, whose cx.a owns them. */
 bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan);
+bool match_at(Match *p, int64_t n);       /* where an axis has a range: new arguments of extent n, interpreted */
 bool match_interpret(Match *p);           /* runs, compares with the definition, and that gaps are untouched */
 bool match_compare(Match *p, HostFn *fn); /* runs on the CPU, and compares with the interpreter bit for bit */
 bool match_same(Match *p); /* do the outputs in `cpu`, by whatever machine, have the interpreter's bits? */

@@ -27,7 +27,7 @@ static Search *open_fake(Desk *d, const char *words) {
     assert_int_equal(cost_find(&d->cx, "roofline", &d->policy), OK);
     assert_int_equal(lang_parse(&d->cx, "t", copy_text, strlen(copy_text), &ast), OK);
     assert_int_equal(lang_kernel(&d->cx, ast, "copy", NULL, 0, NULL, 0, &p), OK);
-    Shape shape;
+    Shape shape = {0};
     for (int i = 0; i < MAX_AXES; i++) shape.n[i] = -1;
     shape.n[prog_axis(p, "rows")] = 8, shape.n[prog_axis(p, "n")] = 256;
     assert_int_equal(problem_make(&d->cx, p, &shape, dev_caps(d->dev), 0, &d->pb), OK);

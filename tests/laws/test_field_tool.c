@@ -166,7 +166,7 @@ static Bench *bench_new(const char *text, const char *pin, const char *open, con
     const char *form = rowfold_program_text(prog);
     assert_int_equal(prog_read(&b->cx, form, strlen(form), &p), OK);
     rowfold_program_free(prog), rowfold_source_free(src);
-    Shape shape;
+    Shape shape = {0};
     for (int i = 0; i < MAX_AXES; i++) shape.n[i] = -1;
     shape.n[prog_axis(p, "rows")] = PLANTED_ROWS, shape.n[prog_axis(p, "n")] = PLANTED_N;
     assert_int_equal(problem_make(&b->cx, p, &shape, &b->dev->d.caps, 0, &b->pb), OK);

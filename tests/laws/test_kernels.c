@@ -255,7 +255,7 @@ static void test_extent(void **state) {
     for (int i = 0; i < w->nkernels; i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
         Prog *p;
-        Shape s;
+        Shape s = {0};
         assert_int_equal(lang_kernel(&cx, w->kernel[i].ast, w->kernel[i].name, &(TyBind){"*", TY_F32}, 1, NULL, 0, &p),
                          OK);
         shape_of(p, 100, 3, &s);

@@ -39,7 +39,7 @@ static void open_desk(Desk *d, const char *kernel, const char *preset, int64_t n
     TyBind bind = {"*", ty};
     assert_int_equal(lang_parse(&d->cx, "order", program, sizeof program - 1, &ast), OK);
     assert_int_equal(lang_kernel(&d->cx, ast, kernel, &bind, 1, NULL, 0, &p), OK);
-    Shape s;
+    Shape s = {0};
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     for (int i = 0; i < p->naxes; i++)
         s.n[i] = str_eq(p->axis[i].name, "n") ? n : str_eq(p->axis[i].name, "g") ? 5 : d->rows;

@@ -36,7 +36,7 @@ typedef struct Desk {
 SHARED void problem(Desk *d, int64_t rows, int64_t n) {
     Ast *ast;
     Prog *p;
-    Shape shape;
+    Shape shape = {0};
     TyBind ty = {"*", TY_F32};
     assert_int_equal(lang_parse(&d->cx, "t", program, strlen(program), &ast), OK);
     assert_int_equal(lang_kernel(&d->cx, ast, "softmax", &ty, 1, NULL, 0, &p), OK);

@@ -59,7 +59,7 @@ static const Prog *program(Cx *cx, const char *name) {
 static Err open_desk_at(Desk *d, const char *name, const char *plan, const char *preset, int64_t n) {
     *d = (Desk){.cx = {.a = arena_new(NULL, NULL)}, .rows = 1};
     const Prog *p = program(&d->cx, name);
-    Shape s;
+    Shape s = {0};
     Caps caps;
     int last = 0;
     for (int i = 0; i < p->naxes; i++)
@@ -320,7 +320,7 @@ static void test_library(void **state) {
                 Cx cx = {.a = arena_new(NULL, NULL)};
                 Problem pb;
                 Caps caps;
-                Shape s;
+                Shape s = {0};
                 int draws = 0, last = 0;
                 const Prog *p = lib[i].prog;
                 for (int a = 0; a < p->naxes; a++)

@@ -27,7 +27,7 @@ static void open_desk(Desk *k, const char *kernel, const char *preset) {
     static const RtOptions o = {.cache_dir = "", .threads = 1, .isa = ISA_COUNT};
     Ast *ast;
     Caps caps;
-    Shape s;
+    Shape s = {0};
     *k = (Desk){.cx = {.a = arena_new(NULL, NULL)}};
     assert_int_equal(rt_open(&k->cx, &o, &k->rt), OK);
     assert_int_equal(rt_find(&k->cx, k->rt, "null", &k->null), OK);

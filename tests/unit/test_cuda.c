@@ -42,7 +42,7 @@ static void emit(Cx *cx, const char *preset, const char *file, const char *kerne
     TyBind bind[] = {{"*", ty}};
     assert_int_equal(lang_parse(cx, file, source, n, &ast), OK);
     assert_int_equal(lang_kernel(cx, ast, kernel, bind, 1, NULL, 0, &p), OK);
-    Shape s;
+    Shape s = {0};
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     char *copy = arena_printf(cx->a, "%s", shape);
     for (char *q = strtok(copy, ","); q; q = strtok(NULL, ",")) {

@@ -113,7 +113,7 @@ static Desk *open_desk(void) {
     Ast *ast;
     Prog *p;
     Caps caps;
-    Shape s;
+    Shape s = {0};
     assert_non_null(k);
     k->cx.a = arena_new(NULL, NULL);
     assert_int_equal(rt_open(&k->cx, &o, &k->rt), OK);

@@ -53,7 +53,7 @@ static void fix_at(Fix *f, const char *kernel, Ty t, const char *machine, int64_
     if (lang_parse(&f->cx, "test.row", programs, sizeof programs - 1, &ast) ||
         lang_kernel(&f->cx, ast, kernel, &bind, 1, NULL, 0, &p))
         complain(&f->cx);
-    Shape s;
+    Shape s = {0};
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     for (int i = 0; i < p->naxes; i++) {
         const char *a = p->axis[i].name;

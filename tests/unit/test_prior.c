@@ -53,7 +53,7 @@ static void fix(Fix *f, const char *kernel, const Caps *caps, int64_t n) {
     TyBind bind = {"*", TY_F32};
     ok(f, lang_parse(&f->cx, "prior.row", programs, sizeof programs - 1, &ast));
     ok(f, lang_kernel(&f->cx, ast, kernel, &bind, 1, NULL, 0, &p));
-    Shape s;
+    Shape s = {0};
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     s.n[prog_axis(p, "rows")] = ROWS;
     s.n[prog_axis(p, "n")] = n;

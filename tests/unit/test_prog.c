@@ -214,7 +214,7 @@ static Err bind(int64_t rows, int64_t n, Ext three, char op, Slug *slug, Shape *
     Prog *p = sample(&cx);
     p->ext[1] = three;
     p->ext[2].op = op;
-    *s = (Shape){{rows, n}};
+    *s = (Shape){.n = {rows, n}};
     Err e = shape_bind(&cx, p, s);
     *slug = cx.first ? cx.first->slug : SLUG_COUNT;
     arena_free(cx.a);
@@ -248,7 +248,7 @@ static void shapes_are_bound(void **state) {
         {1ll << 30, 1ll << 20, 3, '+', (1ll << 20) + 3, 0},
     };
     for (int i = 0; i < COUNT(cases); i++) {
-        Shape s;
+        Shape s = {0};
         Slug slug;
         Err e = bind(cases[i].rows, cases[i].n, (Ext){.op = 'k', .k = cases[i].three}, cases[i].op, &slug, &s);
         if (cases[i].p < 0) {
@@ -270,7 +270,7 @@ static void shapes_are_bound(void **state) {
             int e = add_ext(&cx, p, (Ext){.op = mod ? '%' : '/', .l = l, .r = r});
             int ten = add_ext(&cx, p, (Ext){.op = 'k', .k = 10});
             p->axis[3].ext = add_ext(&cx, p, (Ext){.op = '+', .l = e, .r = ten});
-            Shape s = {{4, 4}};
+            Shape s = {.n = {4, 4}};
             assert_int_equal(prog_verify(&cx, p), OK);
             assert_int_equal(shape_bind(&cx, p, &s), OK);
             assert_int_equal(s.n[3], fl[i][2 + mod] + 10);
@@ -325,7 +325,7 @@ static bool read_hostile(const char *text, size_t n) {
         assert_int_equal(prog_read(&cx, t1, n1, &q), OK);
         const char *t2 = text_of(&cx, q, &n2);
         assert_true(n1 == n2 && !memcmp(t1, t2, n1));
-        Shape s = {{3, 5, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}};
+        Shape s = {.n = {3, 5, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}};
         shape_bind(&cx, p, &s);
     }
     arena_free(cx.a);

@@ -60,7 +60,7 @@ static void test_bounds_hold(void **state) {
         const size_t n = randprog_bytes(seed, bytes);
         Cx cx = {.a = arena_new(NULL, NULL)};
         Prog *p;
-        Shape s;
+        Shape s = {0};
         Args a;
         Expect e[MAX_PARAMS];
         assert_int_equal(randprog(&cx, bytes, n, &p, &s), OK);
@@ -97,7 +97,7 @@ static bool has_erf(void *user, const uint8_t *bytes, size_t n) {
     (void)user;
     Cx cx = {.a = arena_new(NULL, NULL)};
     Prog *p;
-    Shape s;
+    Shape s = {0};
     bool found = false;
     if (randprog(&cx, bytes, n, &p, &s) == OK)
         for (int i = 0; i < p->nvals; i++) found |= p->val[i].op == OP_ERF;
@@ -116,7 +116,7 @@ static void test_shrink(void **state) {
     assert_true(has_erf(NULL, bytes, n));
     Cx cx = {.a = arena_new(NULL, NULL)};
     Prog *p;
-    Shape s;
+    Shape s = {0};
     assert_int_equal(randprog(&cx, bytes, n, &p, &s), OK);
     int ops = 0;
     for (int i = 0; i < p->nvals; i++) ops += op_info(p->val[i].op)->form != FORM_X;

@@ -69,7 +69,7 @@ static void fix(Fix *f, const char *body) {
         arena_printf(f->cx.a, "kernel k for rows (x: in f32[rows, n], y: out f32[rows, n]) {\n%s\n}\n", body);
     Ast *ast;
     Prog *p;
-    Shape s;
+    Shape s = {0};
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
     if (lang_parse(&f->cx, "k.row", text, strlen(text), &ast) || lang_kernel(&f->cx, ast, "k", NULL, 0, NULL, 0, &p))
         fail_msg("%s: %s", body, f->cx.first->msg);
