@@ -284,6 +284,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .overlap = k->plan.overlap != 0,
                   .shared_bytes = e.shared_bytes,
                   .private_bytes = e.private_bytes,
+                  .loads = e.loads,
                   .elements_per_row = elements};
     memcpy(out->align, e.align, sizeof out->align);
     memcpy(out->align_each, e.align_each, sizeof out->align_each);

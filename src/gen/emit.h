@@ -67,6 +67,7 @@ struct Emit {
     int align_extent;
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
+    int loads; /* places that load packs from global memory, or copy them from there */
 };
 int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
 extern const Speak speak_host, speak_rows, speak_cuda, speak_opencl, speak_metal;

@@ -148,12 +148,14 @@ void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
             for (int v = j * k.each; v < (j + 1) * k.each; v++) {
                 const char *to = emit_text(e, "%s%d", w, word_at(&k, v));
                 if (k.bytes == 8) to = emit_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
+                e->loads += v < left; /* else in no lane */
                 line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", gpu_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
                      k.bytes, how, spot(e, in, s, f, v), hint);
             }
             if (!may) continue;
             line(e, "#else");
         }
+        e->loads++;
         if (if_active)
             line(e, "ldn%dx%d_%s(%s%s, %s);", k.each * k.bytes, k.bytes, how, b.s, if_active, rest);
         else
@@ -262,6 +264,7 @@ void gpu_copy_pack(Emit *e, int load, int put, const Step *s) {
     for (int v = 0; v < e->k->plan.V; v += k.each) {
         const char *if_active = gpu_active(e, s, 0, v);
         const char *at = emit_text(e, "%s + %d", shared_at(e, to, s, 0, v / held.each), v % held.each * k.bytes);
+        e->loads++;
         line(e, "%scpa%dx%d_%s(%s, %s%s);", if_active ? emit_text(e, "if %s ", if_active) : "", k.each * k.bytes,
              k.bytes, how, at, spot(e, in, s, 0, v), hint);
     }

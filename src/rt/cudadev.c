@@ -256,6 +256,8 @@ static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunc
         size_t bytes;
         if (!cubin_of(c, u, loose, cached != 0, &file, &cubin, &bytes, f, fail)) return false;
         f->code_bytes = (int)bytes;
+        int registers, local; /* the driver tells them of what it runs */
+        if (!cubin_facts(cubin, bytes, &registers, &local, &f->global_loads)) f->global_loads = -1;
         int64_t from = os_now_ns();
         int err = c->cu.module_load(mod, cubin);
         if (!err) err = c->cu.module_function(fn, *mod, u->entry);
@@ -326,8 +328,12 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         m->rows_per_group = u->rows_per_group;
         m->cluster = u->cluster > 1 ? (unsigned)u->cluster : 1;
         if (u->overlap) m->overlap = (CuLaunchAttr){.id = LAUNCH_OVERLAP, .value = {.flag = 1}};
-        m->m.facts =
-            (Facts){.registers = -1, .local_bytes = -1, .shared_bytes = -1, .groups_per_unit = -1, .code_bytes = -1};
+        m->m.facts = (Facts){.registers = -1,
+                             .local_bytes = -1,
+                             .shared_bytes = -1,
+                             .groups_per_unit = -1,
+                             .global_loads = -1,
+                             .code_bytes = -1};
         packs_check(u, &m->check);
         ok = load(c, u, false, &m->mod, &m->fn, &m->m.facts, &fail);
     }
@@ -336,6 +342,12 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         fail.slug = S_BUILD_SPILLS;
         snprintf(fail.text, sizeof fail.text, "`%s` has %d bytes of local memory, %lld of them meant; registers=%d",
                  u->entry, m->m.facts.local_bytes, (long long)u->private_bytes, m->m.facts.registers);
+        ok = false;
+    }
+    if (ok && m->m.facts.global_loads >= 0 && m->m.facts.global_loads < u->loads) {
+        fail.slug = S_BUILD_MERGED;
+        snprintf(fail.text, sizeof fail.text, "`%s` has %d loads from global memory, its text %d", u->entry,
+                 m->m.facts.global_loads, u->loads);
         ok = false;
     }
     if (ok && m->cluster > 1 && !clusters_fit(c, m)) {

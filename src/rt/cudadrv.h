@@ -30,8 +30,9 @@ void nvrtc_close(Nvrtc *n);
 bool nvrtc_build(const Nvrtc *n, const Alloc *al, const Unit *u, const char *arch, bool loose, char **cubin,
                  size_t *bytes, Fail *fail);
 void nvrtc_options(const char *arch, bool loose, char *out, size_t cap); /* as one line */
-/* What a cubin says of its kernels, the largest of each: registers and bytes of a lane's stack; false: not one. */
-bool cubin_facts(const char *cubin, size_t bytes, int *registers, int *local_bytes);
+/* What a cubin says of its kernels, the largest of each: registers and bytes of a lane's stack; and how many of its
+ * instructions load from global memory. false: not one. */
+bool cubin_facts(const char *cubin, size_t bytes, int *registers, int *local_bytes, int *loads);
 
 /* ---- libcuda ---- */
 typedef int CuDevice;

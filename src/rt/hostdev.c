@@ -177,8 +177,12 @@ static Err host_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (!m) return rt_oom(cx, "a module", sizeof *m);
     m->row_elements = i64_max(1, u->elements_per_row);
     m->group = i64_max(1, u->rows_per_group);
-    m->m.facts =
-        (Facts){.registers = -1, .local_bytes = -1, .shared_bytes = -1, .groups_per_unit = -1, .code_bytes = -1};
+    m->m.facts = (Facts){.registers = -1,
+                         .local_bytes = -1,
+                         .shared_bytes = -1,
+                         .groups_per_unit = -1,
+                         .global_loads = -1,
+                         .code_bytes = -1};
     Fail fail = {.slug = S_INTERNAL};
     if (!build_into(h, u, m, &fail)) {
         rt_put(d->rt, m);

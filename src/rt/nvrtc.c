@@ -146,10 +146,23 @@ static void read_info(const char *at, size_t n, int *registers, int *local) {
     }
 }
 
-bool cubin_facts(const char *cubin, size_t bytes, int *registers, int *local) {
+/* Instructions are 16 bytes, the lowest 12 bits the operation: LDG, and LDGSTS, which copies into on-chip memory (read
+ * off the disassembler for sm_80 to sm_120). */
+static int count_loads(const char *at, size_t n) {
+    enum { BYTES = 16, LDG = 0x981, LDGSTS = 0xfae };
+    int loads = 0;
+    for (size_t i = 0; i + BYTES <= n; i += BYTES) {
+        uint16_t op;
+        memcpy(&op, at + i, sizeof op);
+        loads += (op & 0xfff) == LDG || (op & 0xfff) == LDGSTS;
+    }
+    return loads;
+}
+
+bool cubin_facts(const char *cubin, size_t bytes, int *registers, int *local, int *loads) {
     Elf64_Ehdr h;
     *registers = -1;
-    *local = 0;
+    *local = *loads = 0;
     if (bytes < sizeof h) return false;
     memcpy(&h, cubin, sizeof h);
     if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -161,9 +174,14 @@ bool cubin_facts(const char *cubin, size_t bytes, int *registers, int *local) {
     for (size_t i = 0; i < h.e_shnum; i++) {
         memcpy(&s, cubin + h.e_shoff + i * sizeof s, sizeof s);
         size_t name = names.sh_offset + s.sh_name;
-        if (name + 9 > bytes || memcmp(cubin + name, ".nv.info", 9) != 0) continue;
+        if (name + 9 > bytes) continue;
+        bool info = memcmp(cubin + name, ".nv.info", 9) == 0, code = memcmp(cubin + name, ".text.", 6) == 0;
+        if (!info && !code) continue;
         if (s.sh_offset > bytes || s.sh_size > bytes - s.sh_offset) return false;
-        read_info(cubin + s.sh_offset, s.sh_size, registers, local);
+        if (info)
+            read_info(cubin + s.sh_offset, s.sh_size, registers, local);
+        else
+            *loads += count_loads(cubin + s.sh_offset, s.sh_size);
     }
     return *registers >= 0;
 }

@@ -42,6 +42,7 @@ const RtOptions *dev_options(const Device *d); /* that its Rt was opened with, d
 /* What the compiler made of a unit; -1 where the device does not tell. */
 typedef struct Facts {
     int registers, local_bytes, shared_bytes, groups_per_unit, code_bytes;
+    int global_loads; /* instructions that load from global memory; -1: not known */
     bool from_cache;
     int64_t compile_ns, load_ns;
 } Facts;

@@ -26,8 +26,9 @@ void search_record(Cx *cx, Search *s, const Trial *t, Stage stage, const Attempt
     const Facts *f = &a->facts;
     buf_fmt(&facts,
             "{\"registers\":%d,\"local_bytes\":%d,\"shared_bytes\":%d,\"groups_per_unit\":%d,\"code_bytes\":%d,"
-            "\"load_ns\":%lld}",
-            f->registers, f->local_bytes, f->shared_bytes, f->groups_per_unit, f->code_bytes, (long long)f->load_ns);
+            "\"global_loads\":%d,\"load_ns\":%lld}",
+            f->registers, f->local_bytes, f->shared_bytes, f->groups_per_unit, f->code_bytes, f->global_loads,
+            (long long)f->load_ns);
     bool ok = t->fate == FATE_TIMED;
     StoreTrial row = {.seed = s->seed,
                       .plan = plan.s,

@@ -60,7 +60,7 @@ Wire wire_receive(Arena *a, int fd, int64_t deadline_ns, char **text, size_t *n)
 
 /* ---- structures; a field that is added to one must be added here ---- */
 _Static_assert(sizeof(OracleOptions) == 24, "OracleOptions has a field that does not travel");
-_Static_assert(sizeof(Facts) == 40, "Facts has a field that does not travel");
+_Static_assert(sizeof(Facts) == 48, "Facts has a field that does not travel");
 
 static double real(const json_t *j, const char *key) {
     const json_t *v = json_object_get(j, key);
@@ -107,12 +107,12 @@ struct json_t *attempt_json(const Attempt *t) {
     const Verdict *v = &t->verdict;
     json_t *ns = json_array();
     for (int i = 0; i < t->times.n; i++) json_array_append_new(ns, real_json(t->times.ns[i]));
-    return json_pack("{s:s,s:i,s:i,s:i,s:i,s:i,s:b,s:I,s:I,s:b,s:I,s:I,s:o,s:i,s:o}", "unit_sha256", t->unit_sha,
+    return json_pack("{s:s,s:i,s:i,s:i,s:i,s:i,s:i,s:b,s:I,s:I,s:b,s:I,s:I,s:o,s:i,s:o}", "unit_sha256", t->unit_sha,
                      "registers", f->registers, "local_bytes", f->local_bytes, "shared_bytes", f->shared_bytes,
-                     "groups_per_unit", f->groups_per_unit, "code_bytes", f->code_bytes, "from_cache", f->from_cache,
-                     "compile_ns", (json_int_t)f->compile_ns, "load_ns", (json_int_t)f->load_ns, "ok", v->ok, "checked",
-                     (json_int_t)v->checked, "bad", (json_int_t)v->bad, "worst", real_json(v->worst), "calls",
-                     t->times.calls, "samples_ns", ns);
+                     "groups_per_unit", f->groups_per_unit, "code_bytes", f->code_bytes, "global_loads",
+                     f->global_loads, "from_cache", f->from_cache, "compile_ns", (json_int_t)f->compile_ns, "load_ns",
+                     (json_int_t)f->load_ns, "ok", v->ok, "checked", (json_int_t)v->checked, "bad", (json_int_t)v->bad,
+                     "worst", real_json(v->worst), "calls", t->times.calls, "samples_ns", ns);
 }
 
 bool attempt_read(const struct json_t *j, Attempt *t) {
@@ -123,6 +123,7 @@ bool attempt_read(const struct json_t *j, Attempt *t) {
                              .shared_bytes = small(j, "shared_bytes"),
                              .groups_per_unit = small(j, "groups_per_unit"),
                              .code_bytes = small(j, "code_bytes"),
+                             .global_loads = small(j, "global_loads"),
                              .from_cache = yes(j, "from_cache"),
                              .compile_ns = whole(j, "compile_ns"),
                              .load_ns = whole(j, "load_ns")},

@@ -104,13 +104,15 @@ static void test_kernels_compile(void **state) {
         char *cubin;
         size_t bytes;
         Fail fail;
-        int registers, local;
+        int registers, local, loads;
         emit(&cx, "h200", cases[i].file, cases[i].kernel, cases[i].ty, cases[i].shape, cases[i].plan, &pb, &k, &u);
         for (int loose = 0; loose < 2; loose++) {
             if (loose && i % 4) continue;
             if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail))
                 fail_msg("%s: %s", cases[i].plan, fail.text);
-            assert_true(cubin_facts(cubin, bytes, &registers, &local));
+            assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
+            if (!u.loads || loads < u.loads)
+                fail_msg("%s %s: %d loads, %d in its text", cases[i].kernel, cases[i].plan, loads, u.loads);
             if (local || registers > cases[i].registers)
                 fail_msg("%s %s: %d registers, %d local bytes", cases[i].kernel, cases[i].plan, registers, local);
             alloc_libc.put(alloc_libc.user, cubin);
@@ -215,15 +217,15 @@ static void test_spills(void **state) {
     char *cubin;
     size_t bytes;
     Fail fail;
-    int registers, local;
+    int registers, local, loads;
     /* 64 slots of stripe a lane, and eight groups of 256 lanes a unit: 32 registers each */
     emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=16384", "W=256 V=4 hold.x=register min-groups=8", &pb,
          &k, &u);
     assert_true(nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail));
-    assert_true(cubin_facts(cubin, bytes, &registers, &local));
+    assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
     assert_true(local > 0 && registers <= 32);
     cubin[0] = 'x';
-    assert_false(cubin_facts(cubin, bytes, &registers, &local));
+    assert_false(cubin_facts(cubin, bytes, &registers, &local, &loads));
     alloc_libc.put(alloc_libc.user, cubin);
     u.text = "this is no C";
     u.bytes = strlen(u.text);
@@ -394,7 +396,38 @@ static void test_launch(void **state) {
     assert_int_equal(mod_time(&f.cx, m, many, 300, 64, 0, 1, &ns), OK);
     assert_true(f.last->launches - before >= 300); /* a graph of a whole turn, however few calls are asked for */
     mod_free(m);
+    f.u.loads += 1000; /* more than the code can have: a compiler that made fewer is not believed */
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), ERR_REFUSED);
+    assert_int_equal(f.cx.last->slug, S_BUILD_MERGED);
     fake_close(&f);
+}
+
+/* A row that is read again is loaded again, whatever the compiler thinks of it. */
+static void test_holds_stay_apart(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    static const char *const plans[] = {"W=256 V=8 load=keep hold.x=reload", "W=256 V=8 load=plain hold.x=reload",
+                                        "W=256 V=8 load=plain hold.x=register", "W=256 V=8 hold.x=shared stages=1"};
+    static const int want[] = {6, 6, 4, 4}; /* two packs of a row and two of the weights, and the row's again */
+    for (int i = 0; i < COUNT(plans); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        char *cubin;
+        size_t bytes;
+        Fail fail;
+        int registers, local, loads;
+        emit(&cx, "h200", "rmsnorm", "rmsnorm", TY_BF16, "rows=4096,n=4096", plans[i], &pb, &k, &u);
+        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail)) fail_msg("%s", fail.text);
+        assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
+        assert_int_equal(loads, want[i]);
+        assert_in_range(u.loads, 1, loads);
+        alloc_libc.put(alloc_libc.user, cubin);
+        arena_free(cx.a);
+    }
+    nvrtc_close(&rtc);
 }
 
 static void test_clusters(void **state) {
@@ -557,11 +590,13 @@ static void test_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space),           cmocka_unit_test(test_text),           cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_kernels_compile), cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),
-        cmocka_unit_test(test_no_compiler),     cmocka_unit_test(test_no_driver),      cmocka_unit_test(test_device),
-        cmocka_unit_test(test_launch),          cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),
-        cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_space),          cmocka_unit_test(test_text),
+        cmocka_unit_test(test_alignment),      cmocka_unit_test(test_kernels_compile),
+        cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),
+        cmocka_unit_test(test_no_compiler),    cmocka_unit_test(test_no_driver),
+        cmocka_unit_test(test_device),         cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),
+        cmocka_unit_test(test_legal),          cmocka_unit_test(test_holds_stay_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
