@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536, MAX_ADOPTED = 64 };
+enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536, MAX_ADOPTED = 4096 };
 
 static struct {
     rowfold_context *cx;

@@ -160,8 +160,11 @@ static void FO_46(void **state) {
             if (strstr(pins[p], "1024") && n != 33) continue; /* text in proportion to the lanes: long to compile */
             void *x = field_tensor_memory(ty, n), *y = field_tensor_memory(ty, n), *v = field_tensor_memory(ty, 1);
             for (int j = 0; j < n; j++) put(ty, x, j, j);
-            RUN(field_kernel(both, ty_text(ty), field_text("n=%d", n), pins[p]), TENSOR(x, 1, n), TENSOR(y, 1, n),
-                TENSOR(v, 1), SCALAR(1e-5));
+            /* a GPU has no packs of four f64 */
+            rowfold_kernel *k =
+                (field_far() ? field_try : field_kernel)(both, ty_text(ty), field_text("n=%d", n), pins[p]);
+            if (!k) continue;
+            RUN(k, TENSOR(x, 1, n), TENSOR(y, 1, n), TENSOR(v, 1), SCALAR(1e-5));
             NEAR(TY_F32, get(ty, v, 0), ((double)n * n - 1) / 12, "variance of %d, %s", n, pins[p]);
             NEAR(TY_F32, get(ty, y, 0), first[i], "first of %d, %s", n, pins[p]);
             NEAR(TY_F32, get(ty, y, n - 1), -first[i], "last of %d, %s", n, pins[p]);
