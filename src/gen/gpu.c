@@ -96,7 +96,7 @@ static const char *identity(Emit *e, Op op, Ty ty) {
     else if (f)
         n.d = red_identity_f64(r, ty);
     else
-        n.i = red_identity_i64(r, ty);
+        n.i = ty_end(ty, r == RED_MIN);
     return literal(e, ty, n);
 }
 

@@ -153,7 +153,8 @@ static Ty acc_type(const Low *l, const Val *v) {
 static Num identity(const Low *l, const Val *v) {
     Red r = v->red == RED_ARGMAX ? RED_MAX : v->red == RED_ARGMIN ? RED_MIN : v->red;
     Ty ty = acc_type(l, v);
-    return ty_is_float(ty) ? ty_num(ty, red_identity_f64(r, ty), 0) : ty_num(ty, 0, red_identity_i64(r, ty));
+    if (ty_is_float(ty)) return ty_num(ty, red_identity_f64(r, ty), 0);
+    return ty_num(ty, 0, is_arg(v) ? ty_end(ty, r == RED_MIN) : red_identity_i64(r, ty));
 }
 
 static int num_const(Low *l, Ty ty, Num n) {

@@ -88,6 +88,7 @@ const RedInfo *red_info(Red r);
 bool red_find(const char *text, size_t n, Red *out);
 Ty red_operand(Red r, Ty t);                /* the compute type that prog_red casts the operand to */
 Ty red_type(Red r, Ty operand);             /* result compute type */
+int64_t ty_end(Ty ty, bool highest);        /* the lowest or highest of an integer compute type, as bits */
 double red_identity_f64(Red r, Ty operand); /* of a plain fold; for ints use red_identity_i64 */
 int64_t red_identity_i64(Red r, Ty operand);
 

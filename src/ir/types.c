@@ -173,6 +173,15 @@ Ty red_type(Red r, Ty operand) {
     return reds[r].result == RR_INDEX ? TY_I64 : red_operand(r, operand);
 }
 
+int64_t ty_end(Ty ty, bool highest) {
+    switch (ty) {
+    case TY_I32: return highest ? INT32_MAX : INT32_MIN;
+    case TY_U32: return highest ? UINT32_MAX : 0;
+    case TY_U64: return highest ? -1 : 0; /* -1: all bits */
+    default: return highest ? INT64_MAX : INT64_MIN;
+    }
+}
+
 double red_identity_f64(Red r, Ty operand) {
     if (!ty_is_float(red_type(r, operand))) return (double)red_identity_i64(r, operand);
     switch (reds[r].join) {
@@ -185,14 +194,13 @@ double red_identity_f64(Red r, Ty operand) {
 }
 
 int64_t red_identity_i64(Red r, Ty operand) {
-    bool is_signed = red_type(r, operand) != TY_U64;
     switch (reds[r].join) {
     case OP_ADD:
     case OP_OR: return 0;
     case OP_MUL:
     case OP_AND: return 1;
-    case OP_MAX: return is_signed ? INT64_MIN : 0;
-    case OP_MIN: return is_signed ? INT64_MAX : -1; /* -1: all bits of the u64 */
+    case OP_MAX: return ty_end(red_type(r, operand), false);
+    case OP_MIN: return ty_end(red_type(r, operand), true);
     }
     return -1; /* the index of an empty argmax */
 }

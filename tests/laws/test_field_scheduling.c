@@ -287,6 +287,8 @@ static void FO_43(void **state) {
     static const Ty types[] = {TY_F32, TY_I32, TY_F16};
     for (int i = 0; i < COUNT(sizes); i++) negatives(types[i % 3], sizes[i], pins[i % 5]);
     for (int p = 0; p < COUNT(pins); p++) negatives(types[p % 3], 11, pins[p]);
+    negatives(TY_I32, 3, "W=64"); /* a register of lanes, and accumulators, that have nothing */
+    negatives(TY_I32, 11, "W=32,V=2,acc=4,flight=1");
 }
 
 /* ---- FO-47 ---- */
