@@ -31,25 +31,19 @@ static void show(Cli *c, const Json *j) {
     int timed = 0, refused = 0;
     list = json_get(j, "probes");
     for (const Json *k = list ? list->child : NULL; k; k = k->next) *(json_get(k, "refused") ? &refused : &timed) += 1;
-    printf("%d launches timed, %d not possible here; error of the policy %.3f with nominal coefficients, %.3f with "
+    const Json *trials = json_get(j, "trials");
+    if (trials)
+        printf("%.0f trials of %.0f problems; ", json_value(trials, "count", 0), json_value(trials, "problems", 0));
+    else
+        printf("%d launches timed, %d not possible here; ", timed, refused);
+    printf("error of the policy %.3f with nominal coefficients, %.3f with "
            "fitted ones\n",
-           timed, refused, json_value(j, "error_nominal", 0), json_value(j, "error_fitted", 0));
+           json_value(j, "error_nominal", 0), json_value(j, "error_fitted", 0));
     printf("hash %s\n", json_text(j, "hash", ""));
 }
 
-Rc command_calibrate(Cli *c) {
-    if (c->o.words.n) return fail(c, F_WORDS, "rowfold calibrate [OPTION...]", "calibrate takes no words");
-    Rc rc = file_check(c, c->o.output);
-    if (!rc) rc = cli_open(c);
-    if (rc) return rc;
-    rowfold_status s = rowfold_device_find(c->ctx, c->o.device ? c->o.device : "best", &c->device);
-    if (s) return fail_library(c, s);
-    char *json = NULL;
-    progress_start(c);
-    s = rowfold_calibrate(c->ctx, c->device, step, c, &json);
-    progress_end();
-    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED_EARLY, NULL, "stopped before the calibration was done");
-    if (s) return fail_library(c, s);
+static Rc finish(Cli *c, char *json) {
+    Rc rc = RC_OK;
     if (c->o.output) rc = file_write(c, c->o.output, json, strlen(json), "\n", 1);
     if (!rc && c->o.json) {
         Text t = {0};
@@ -62,4 +56,38 @@ Rc command_calibrate(Cli *c) {
     }
     rowfold_free(c->ctx, json);
     return rc;
+}
+
+Rc calibration_file(Cli *c, const char **text) {
+    char *read = NULL;
+    size_t n;
+    const Rc rc = c->o.calibration ? file_read_source(c, c->o.calibration, &read, &n) : RC_OK;
+    *text = read;
+    return rc;
+}
+
+static Rc from_trials(Cli *c) {
+    const char *start;
+    char *json = NULL;
+    Rc rc = calibration_file(c, &start);
+    if (rc) return rc;
+    const rowfold_status s = rowfold_calibrate_trials(c->ctx, c->o.store, filter_words(c, 0), start, &json);
+    return s ? fail_library(c, s) : finish(c, json);
+}
+
+Rc command_calibrate(Cli *c) {
+    if (c->o.words.n && !c->o.from_trials)
+        return fail(c, F_WORDS, "rowfold calibrate [OPTION...]", "calibrate takes no words without --trials");
+    Rc rc = file_check(c, c->o.output);
+    if (!rc) rc = cli_open(c);
+    if (rc) return rc;
+    if (c->o.from_trials) return from_trials(c);
+    rowfold_status s = rowfold_device_find(c->ctx, c->o.device ? c->o.device : "best", &c->device);
+    if (s) return fail_library(c, s);
+    char *json = NULL;
+    progress_start(c);
+    s = rowfold_calibrate(c->ctx, c->device, step, c, &json);
+    progress_end();
+    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED_EARLY, NULL, "stopped before the calibration was done");
+    return s ? fail_library(c, s) : finish(c, json);
 }

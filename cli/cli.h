@@ -62,8 +62,8 @@ typedef struct Options {
     int64_t threads, seed, limit, budget_candidates, samples, rounds, rotate_mb;
     double budget_seconds, budget_compile_seconds, sample_ms, warmup_ms;
     int effort; /* -1: the subcommand's own */
-    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, audit_pruning, resume, no_store,
-        markdown;
+    bool json, quiet, kern, why, standalone, list, help, version, alias, summed, audit_pruning, from_trials, scores,
+        resume, no_store, markdown;
 } Options;
 
 typedef struct Cli {
@@ -235,7 +235,8 @@ Rc file_read_record(Cli *c, const char *path, char **text, size_t *n);
 Rc record_write(Cli *c, const char *path, const char *json); /* NULL: on stdout */
 
 /* ---- trials.c ---- */
-const char *filter_words(Cli *c, int from); /* the words from there on, as a filter */
+const char *filter_words(Cli *c, int from);     /* the words from there on, as a filter */
+Rc calibration_file(Cli *c, const char **text); /* of --calibration; NULL where it is not given */
 void trials_print(Cli *c, const Json *trials, FILE *f);
 
 Rc command_run(Cli *c);

@@ -107,13 +107,8 @@ Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
     o.joint = c->o.joint;
     o.max_compile_seconds = c->o.budget_compile_seconds;
     o.policy = c->o.policy;
-    if (c->o.calibration) {
-        char *text;
-        size_t n;
-        rc = file_read_source(c, c->o.calibration, &text, &n);
-        if (rc) return rc;
-        o.calibration = text;
-    }
+    rc = calibration_file(c, &o.calibration);
+    if (rc) return rc;
     o.max_candidates = c->o.budget_candidates;
     o.max_seconds = c->o.budget_seconds;
     o.assume_alias = c->o.alias;

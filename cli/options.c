@@ -80,8 +80,11 @@ static const struct Option {
      "resident (default): timed on the same memory; cold: on 200 MB in turn"},
     {"policy", 0, TEXT, O(policy), KERNELS | CHOOSE, 0, "NAME",
      "cost policy that ranks: roofline (default) prior service random"},
-    {"calibration", 0, TEXT, O(calibration), KERNELS, 0, "FILE",
+    {"calibration", 0, TEXT, O(calibration), KERNELS | TRIALS | CALIBRATE, 0, "FILE",
      "coefficients of the policy for this device, as rowfold calibrate wrote them"},
+    {"trials", 0, FLAG, O(from_trials), CALIBRATE, 0, NULL,
+     "fit to the store's trials, on top of --calibration where it is given; the device need not be here"},
+    {"scores", 0, FLAG, O(scores), TRIALS, 0, NULL, "what each cost policy says of those that were timed, as JSON"},
     {"effort", 0, EFFORT, O(effort), RUN | EMIT | TUNE | CHOOSE, 0, "EFFORT",
      "estimate, recall, measure or exhaustive (default: estimate for run and emit, else measure)"},
     {"budget-candidates", 0, COUNTED, O(budget_candidates), RUN | EMIT | TUNE | CHOOSE, 1, "N", "time at most N plans"},
@@ -89,7 +92,7 @@ static const struct Option {
      "start no plan after S seconds"},
     {"budget-compile-seconds", 0, TIMED, O(budget_compile_seconds), TUNE, 0, "S",
      "start no plan after compilers took S seconds together"},
-    {"store", 0, TEXT, O(store), RUN | EMIT | TUNE | CHOOSE | TRIALS | WISDOM, 0, "FILE",
+    {"store", 0, TEXT, O(store), RUN | EMIT | TUNE | CHOOSE | TRIALS | WISDOM | CALIBRATE, 0, "FILE",
      "what is remembered between runs (default: $ROWFOLD_STORE, or trials.db in the data folder)"},
     {"no-store", 0, FLAG, O(no_store), RUN | EMIT | TUNE, 0, NULL, "remember nothing"},
     {"resume", 0, FLAG, O(resume), TUNE, 0, NULL, "do not run again what the store has of this search"},
@@ -213,13 +216,16 @@ static const struct Command {
     {"devices", "[OPTION...]", "list the devices that are here and the presets of machines that are not", NULL,
      "  rowfold devices\n"
      "  rowfold devices --json\n"},
-    {"calibrate", "[OPTION...]", "time a device's own speeds and fit the cost policy to them",
+    {"calibrate", "[FILTER...] [OPTION...]", "time a device's own speeds and fit the cost policy to them",
      "Some fifty small launches, a few seconds; nothing else should run on the device meanwhile. A calibration is of "
      "one\n"
-     "device with its driver and compiler, and ranks plans there: nothing else comes of it.",
+     "device with its driver and compiler, and ranks plans there: nothing else comes of it. --trials fits to what "
+     "searches\n"
+     "left in the store instead, FILTER as of rowfold trials.",
      "  rowfold calibrate -o host.calibration\n"
      "  rowfold plan kernels/softmax.row --shape rows=1024,n=4096 --calibration host.calibration\n"
-     "  rowfold calibrate --device cuda:0 -o gpu.calibration --json\n"},
+     "  rowfold calibrate --device cuda:0 -o gpu.calibration --json\n"
+     "  rowfold calibrate --trials --calibration gpu.calibration -o better.calibration\n"},
     {"explain", "SLUG [OPTION...]", "say what a slug means and what to do about it",
      "Every error and refusal has a slug, such as plan.stripe_exceeded.",
      "  rowfold explain plan.stripe_exceeded\n"

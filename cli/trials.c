@@ -28,10 +28,26 @@ void trials_print(Cli *c, const Json *trials, FILE *f) {
     table_print(&t, f);
 }
 
+/* As one document: scores are for programs that judge policies. */
+static Rc print_scores(Cli *c) {
+    const char *calibration;
+    char *json = NULL;
+    Rc rc = calibration_file(c, &calibration);
+    if (rc) return rc;
+    const rowfold_status s = rowfold_foresee(c->ctx, c->o.store, filter_words(c, 0), calibration, &json);
+    if (s) return fail_library(c, s);
+    Text t = {0};
+    text_put(&t, json, strlen(json));
+    rc = json_print(c, &t);
+    rowfold_free(c->ctx, json);
+    return rc;
+}
+
 Rc command_trials(Cli *c) {
     Rc rc = cli_open(c);
     char *json = NULL;
     if (rc) return rc;
+    if (c->o.scores) return print_scores(c);
     const rowfold_status s = rowfold_trials(c->ctx, c->o.store, filter_words(c, 0), c->o.limit, &json);
     if (s) return fail_library(c, s);
     const Json *trials = json_read(c, json);

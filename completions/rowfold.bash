@@ -38,10 +38,10 @@ _rowfold() {
         catalog) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
         replay) options="--rounds --figures --primary --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --output --quiet --json --help" ;;
         report) options="--output --markdown --title --json --help" ;;
-        trials) options="--store --limit --quiet --json --help" ;;
+        trials) options="--calibration --scores --store --limit --quiet --json --help" ;;
         wisdom) options="--store --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;
-        calibrate) options="--device --isa --output --quiet --json --help" ;;
+        calibrate) options="--calibration --trials --store --device --isa --output --quiet --json --help" ;;
         explain) options="--list --json --help" ;;
         check) options="--type --const --json --help" ;;
         esac

@@ -183,7 +183,7 @@ typedef struct rowfold_compile_options {
     const char *search;     /* "W=32:1024,V=1/4,hold.x": what to search instead of the default space's values: ranges,
                                lists, or all values of a dimension */
     const char *policy;     /* cost policy: "roofline" (default), "prior", "service", "random" */
-    int64_t max_candidates; /* timed at most (measure); 0: 48. For exhaustive: refuse a larger space; 0: 100000 */
+    int64_t max_candidates; /* timed at most (measure); 0: 32. For exhaustive: refuse a larger space; 0: 100000 */
     double max_seconds;     /* stop starting candidates after this; 0: no limit */
     int assume_alias;       /* 1: inputs may be overwritten by others during a call: nothing is held */
     const char *strided;    /* "x,y": parameters whose element strides are given at launch ("*": all) */
@@ -207,10 +207,10 @@ typedef struct rowfold_compile_options {
     const char *worker;
     double max_trial_seconds; /* a candidate that takes longer is left out; 0: 120. In this process only compiling is
                                  limited */
-    /* How MEASURE chooses whom to try. NULL: "staged", the best of the policy's ranking; "random", any of the legal
-     * ones by the seed; "beam", from the best of the ranking to the neighbours of the fastest, one step of one
-     * dimension away, and on from those. "exhaustive", all of them, is what effort EXHAUSTIVE means. The same
-     * measurements give the same choice. */
+    /* How MEASURE chooses whom to try. NULL: "staged", the best of the policy's ranking and of each value of each
+     * dimension, then the ranking as their times correct it; "random", any of the legal ones by the seed; "beam", from
+     * the best of the ranking to the neighbours of the fastest, one step of one dimension away, and on from those.
+     * "exhaustive", all of them, is what effort EXHAUSTIVE means. The same measurements give the same choice. */
     const char *strategy;
     /* "hold.*=reload/register,W=64:256": every combination of these is planned for itself (the policy chooses what is
      * not named), compiled and timed, none left out for its score; those that no plan can meet stay among the
@@ -232,6 +232,15 @@ typedef struct rowfold_compile_options {
 ROWFOLD_API rowfold_status rowfold_calibrate(rowfold_context *ctx, rowfold_device *d,
                                              int (*progress)(void *user, int done, int total, double seconds),
                                              void *user, char **json);
+/* The same from trials: the coefficients at which the policy compares the plans of the store's trials (NULL: the
+ * default store) best, from those of `calibration` (NULL: nominal ones) on. filter: as of rowfold_trials; all trials
+ * must be of one device, which need not be here. Seconds. */
+ROWFOLD_API rowfold_status rowfold_calibrate_trials(rowfold_context *ctx, const char *store, const char *filter,
+                                                    const char *calibration, char **json);
+/* *json: {"trials": [...]}: every trial that was timed, with its samples and the score that each cost policy gives its
+ * plan now, the calibrated one's with its terms. No device is needed. */
+ROWFOLD_API rowfold_status rowfold_foresee(rowfold_context *ctx, const char *store, const char *filter,
+                                           const char *calibration, char **json);
 ROWFOLD_API void rowfold_compile_options_init(rowfold_compile_options *o);
 
 typedef struct rowfold_kernel rowfold_kernel;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-typedef struct Job { /* one call on a store */
-    const char *filter, *text;
+typedef struct Job {           /* one call on a store */
+    const char *filter, *text; /* text: of wisdom, or of a calibration */
     size_t bytes;
     int64_t limit;
     const char *out; /* lives in the call's arena */
@@ -59,6 +59,34 @@ rowfold_status rowfold_trials(rowfold_context *ctx, const char *store, const cha
     if (!json || limit < 0)
         return call_wrong(ctx, S_ARG, "rowfold_trials needs a place for its result, and limit >= 0");
     return call_store(ctx, store, STORE_READ, list, &(Job){.filter = filter, .limit = limit}, json);
+}
+
+static Err foresee(Call *c, Job *j, Err (*work)(Cx *cx, const ForeseeRequest *q, const char **out)) {
+    ForeseeRequest q = {.store = j->store, .calibration = j->text};
+    Err err = filter_read(&c->cx, j->filter, &q.filter);
+    return err ? err : work(&c->cx, &q, &j->out);
+}
+
+static Err fit(Call *c, Job *j) {
+    return foresee(c, j, foresee_fit);
+}
+
+static Err scores(Call *c, Job *j) {
+    return foresee(c, j, foresee_scores);
+}
+
+rowfold_status rowfold_calibrate_trials(rowfold_context *ctx, const char *store, const char *filter,
+                                        const char *calibration, char **json) {
+    if (!ctx) return ROWFOLD_ARGUMENT;
+    if (!json) return call_wrong(ctx, S_ARG, "rowfold_calibrate_trials needs a place for its result");
+    return call_store(ctx, store, STORE_READ, fit, &(Job){.filter = filter, .text = calibration}, json);
+}
+
+rowfold_status rowfold_foresee(rowfold_context *ctx, const char *store, const char *filter, const char *calibration,
+                               char **json) {
+    if (!ctx) return ROWFOLD_ARGUMENT;
+    if (!json) return call_wrong(ctx, S_ARG, "rowfold_foresee needs a place for its result");
+    return call_store(ctx, store, STORE_READ, scores, &(Job){.filter = filter, .text = calibration}, json);
 }
 
 static Err export_text(Call *c, Job *j) {

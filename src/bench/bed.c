@@ -31,13 +31,24 @@ static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
     return mem_write(cx, b->mem[i], 0, t->data, bytes);
 }
 
+int bed_copies(const Problem *pb) {
+    const int most = pb->caps.kind == KIND_HOST ? HOST_SETS : DEVICE_SETS;
+    double bytes = 0;
+    for (int i = 0; i < pb->prog->nparams; i++) {
+        const Param *p = &pb->prog->param[i];
+        if (p->dir == DIR_SCALAR || p->dir == DIR_CONST) continue;
+        double n = ty_bytes(p->ty);
+        for (int d = 0; d < p->rank; d++) n *= (double)pb->shape.n[p->axis[d]];
+        bytes += n;
+    }
+    const double want = bytes > 0 ? (double)BED_COLD_BYTES / bytes + 1 : 1;
+    return want < 2 ? 2 : want > most ? most : (int)want;
+}
+
 /* Copies of every tensor and of the slots that name them. */
 static Err copies(Cx *cx, Bed *b) {
-    const int nparams = b->pb->prog->nparams, most = dev_caps(b->dev)->kind == KIND_HOST ? HOST_SETS : DEVICE_SETS;
-    double bytes = 0;
-    for (int i = 0; i < nparams; i++) bytes += (double)b->size[i];
-    const double want = b->cold && bytes > 0 ? (double)BED_COLD_BYTES / bytes + 1 : 1;
-    b->nsets = want < 2 ? (b->cold ? 2 : 1) : want > most ? most : (int)want;
+    const int nparams = b->pb->prog->nparams;
+    b->nsets = b->cold ? bed_copies(b->pb) : 1;
     b->set = NEWN(cx->a, const Slot *, 2 * b->nsets);
     b->copy = NEWN(cx->a, Mem *, (size_t)b->nsets * (size_t)nparams);
     for (int k = 0; k < b->nsets; k++) {

@@ -41,7 +41,8 @@ typedef struct Bed {
 enum { BED_COLD_BYTES = 200000000 }; /* that copies have together, at least; several times what caches hold */
 /* Rows of a call; an error where the shape does not say. */
 Err bed_rows(Cx *cx, const Problem *pb, int64_t *rows);
-double bed_rotated(const Bed *b); /* bytes of all copies; 0: not cold */
+int bed_copies(const Problem *pb); /* of all tensors, that calls take in turn where no cache is to have them */
+double bed_rotated(const Bed *b);  /* bytes of all copies; 0: not cold */
 Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b);
 void bed_free(Bed *b);
 /* What the bound of a plan's outputs must allow for. */

@@ -5,13 +5,20 @@
 
 #include "../target/target.h"
 
+/* What is known of a launch besides its Demand: extents, and those choices of the plan that move no work. */
 typedef struct Launch {
     int64_t rows;
     int lanes, subgroup, rows_per_group;
     int groups_per_row; /* each of `lanes`; 0 is 1 */
+    int pack, flight;   /* elements of an access of a GPU's lane, packs in flight; 0 is 1 */
+    int prefetch;       /* rows ahead, on hosts */
+    int copies;         /* of all tensors, that launches take in turn; 0 is 1 */
+    bool stream;        /* stores past the caches */
+    bool overlap;       /* the next launch starts before this one ends */
+    int registers;      /* of a lane, as a compiler said; 0: not built yet */
 } Launch;
 
-enum { MAX_TERMS = 12, MAX_COEFS = 16 };
+enum { MAX_TERMS = 16, MAX_COEFS = 32 };
 typedef struct Score {
     double total;
     int nterms;
@@ -23,7 +30,7 @@ typedef struct Score {
 
 typedef struct Coef {
     const char *name, *unit;
-    double def;
+    double def, gpu; /* nominal; gpu: on GPUs, 0: the same */
 } Coef;
 
 typedef struct CostPolicy {
@@ -36,8 +43,10 @@ typedef struct CostPolicy {
 
 int cost_policies(const CostPolicy *const **list);
 Err cost_find(Cx *cx, const char *name, const CostPolicy **out);
-/* "global-byte=1,setup=8": defaults, then these. coef has room for MAX_COEFS. */
-Err cost_coefs(Cx *cx, const CostPolicy *p, const char *text, double *coef);
+/* Nominal coefficients for that machine. coef has room for MAX_COEFS. */
+void cost_nominal(const CostPolicy *p, const Caps *caps, double *coef);
+/* "global-byte=1,setup=8": nominal ones, then these. */
+Err cost_coefs(Cx *cx, const CostPolicy *p, const Caps *caps, const char *text, double *coef);
 /* The one way to call a policy. coef NULL: its defaults. A score that is not finite or is negative is
  * cost.score_invalid. The policy works on copies, so that nothing but *out can come of it; *out is zero unless OK. */
 Err cost_score(Cx *cx, const CostPolicy *p, const Demand *d, const Caps *caps, const Launch *l, const double *coef,
@@ -51,15 +60,17 @@ void score_json(const Score *s, Buf *out);
 typedef struct FitSample { /* one launch and its time */
     Demand demand;
     Launch launch;
+    const Caps *caps;
     double ns;
+    int problem; /* launches of one problem stand side by side; 0: of none */
 } FitSample;
 typedef struct Fit {
     double coef[MAX_COEFS];
     double before, after; /* the mean error at the start and at the end: about half the square of log(score / time) */
 } Fit;
-/* The coefficients, from `start` (NULL: the defaults) on, at which the policy's scores, in seconds, come nearest to the
- * times of n samples. Pure. */
-Err cost_fit(Cx *cx, const CostPolicy *p, const Caps *caps, const FitSample *s, int n, const double *start, Fit *out);
+/* The coefficients, from `start` on, at which the policy's scores, in seconds, come nearest to the times of n samples.
+ * Of launches of one problem counts how they compare with each other, the faster ones more. Pure. */
+Err cost_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, Fit *out);
 
 /* The rows of policies.def. */
 #define POLICY(id) extern const CostPolicy id##_policy;

@@ -42,9 +42,18 @@ static Err too_many(Cx *cx, const CostPolicy *p) {
                 MAX_COEFS);
 }
 
-Err cost_coefs(Cx *cx, const CostPolicy *p, const char *text, double *coef) {
+static double nominal(const Coef *c, const Caps *caps) {
+    const bool gpu = caps->kind != KIND_HOST && !caps->lanes_in_turn;
+    return gpu && c->gpu > 0 ? c->gpu : c->def;
+}
+
+void cost_nominal(const CostPolicy *p, const Caps *caps, double *coef) {
+    for (int i = 0; i < p->ncoefs && i < MAX_COEFS; i++) coef[i] = nominal(&p->coef[i], caps);
+}
+
+Err cost_coefs(Cx *cx, const CostPolicy *p, const Caps *caps, const char *text, double *coef) {
     if (p->ncoefs > MAX_COEFS) return too_many(cx, p);
-    for (int i = 0; i < p->ncoefs; i++) coef[i] = p->coef[i].def;
+    cost_nominal(p, caps, coef);
     while (text && *text) {
         size_t n = strcspn(text, ",");
         char *item = arena_str(cx->a, text, n), *eq = strchr(item, '='), *end = NULL;
@@ -72,7 +81,7 @@ Err cost_score(Cx *cx, const CostPolicy *p, const Demand *d, const Caps *caps, c
     if (p->ncoefs > MAX_COEFS) return too_many(cx, p);
     double k[MAX_COEFS] = {0};
     for (int i = 0; i < p->ncoefs; i++) {
-        k[i] = coef ? coef[i] : p->coef[i].def;
+        k[i] = coef ? coef[i] : nominal(&p->coef[i], caps);
         if (!is_cost(k[i]))
             return diag(cx, S_COST_COEFFICIENT, NOWHERE, "finite, 0 or more", "policy %s: %s=%g", p->name,
                         p->coef[i].name, k[i]);

@@ -144,24 +144,24 @@ static void hash_of(json_t *o, char hex[65]) { /* of the canonical text without 
     free(text);
 }
 
-static Err write_out(Cx *cx, const CalibrateRequest *q, const Probe *r, int n, const CostPolicy *p, const Fit *fit,
-                     const char **out) {
-    Buf caps = buf_new(cx->a);
-    caps_print(q->caps, &caps);
-    json_t *coefs = json_array(), *probes = json_array(), *o = json_object();
+json_t *calibration_json(const CostPolicy *p, const Caps *caps, const char *identity, const Fit *fit) {
+    json_t *coefs = json_array(), *o = json_object();
+    double nominal[MAX_COEFS];
+    cost_nominal(p, caps, nominal);
     for (int i = 0; i < p->ncoefs; i++)
         json_array_append_new(coefs, json_pack("{s:s,s:s,s:o,s:o}", "name", p->coef[i].name, "unit", p->coef[i].unit,
-                                               "value", number(fit->coef[i]), "nominal", number(p->coef[i].def)));
-    for (int i = 0; i < n; i++) json_array_append_new(probes, probe_json(cx, &r[i], p, q->caps, fit->coef));
+                                               "value", number(fit->coef[i]), "nominal", number(nominal[i])));
     json_object_set_new(o, "format", json_string(format_name));
     json_object_set_new(o, "rowfold", json_string(ROWFOLD_VERSION_TEXT));
-    json_object_set_new(o, "device", json_string(q->identity));
-    json_object_set_new(o, "caps", json_string(caps.s));
+    json_object_set_new(o, "device", json_string(identity));
     json_object_set_new(o, "policy", json_string(p->name));
     json_object_set_new(o, "coefficients", coefs);
-    json_object_set_new(o, "probes", probes);
     json_object_set_new(o, "error_nominal", number(fit->before));
     json_object_set_new(o, "error_fitted", number(fit->after));
+    return o;
+}
+
+Err calibration_text(Cx *cx, json_t *o, const char **out) {
     char hex[65];
     hash_of(o, hex);
     json_object_set_new(o, "hash", json_string(hex));
@@ -173,12 +173,24 @@ static Err write_out(Cx *cx, const CalibrateRequest *q, const Probe *r, int n, c
     return OK;
 }
 
+static Err write_out(Cx *cx, const CalibrateRequest *q, const Probe *r, int n, const CostPolicy *p, const Fit *fit,
+                     const char **out) {
+    Buf caps = buf_new(cx->a);
+    caps_print(q->caps, &caps);
+    json_t *probes = json_array(), *o = calibration_json(p, q->caps, q->identity, fit);
+    for (int i = 0; i < n; i++) json_array_append_new(probes, probe_json(cx, &r[i], p, q->caps, fit->coef));
+    json_object_set_new(o, "caps", json_string(caps.s));
+    json_object_set_new(o, "probes", probes);
+    return calibration_text(cx, o, out);
+}
+
 Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
     bool host = q->caps->kind == KIND_HOST || q->caps->lanes_in_turn;
     const Spot *places = host ? host_places : gpu_places;
     int nplaces = host ? COUNT(host_places) : COUNT(gpu_places), n = 0, most = nplaces * COUNT(works), nsamples = 0;
     Probe *probe = NEWN(cx->a, Probe, most);
     FitSample *samples = NEWN(cx->a, FitSample, most);
+    double nominal[MAX_COEFS] = {0};
     const CostPolicy *p;
     Fit fit;
     int64_t t0 = t_now_ns();
@@ -191,12 +203,14 @@ Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
             err = run(cx, &own, q, r);
             if (err) diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s", own.first->msg);
             arena_free(own.a);
+            r->sample.caps = q->caps;
             if (!err && !r->refused) samples[nsamples++] = r->sample;
             double seconds = (double)(t_now_ns() - t0) / 1e9;
             if (q->progress && !err && q->progress(q->user, n, most, seconds))
                 err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", seconds);
         }
-    if (!err) err = cost_fit(cx, p, q->caps, samples, nsamples, NULL, &fit);
+    if (!err) cost_nominal(p, q->caps, nominal);
+    if (!err) err = cost_fit(cx, p, samples, nsamples, nominal, &fit);
     if (!err) err = write_out(cx, q, probe, n, p, &fit, out);
     return err;
 }

@@ -54,8 +54,10 @@ static void put_scores(Cx *cx, const Made *m, json_t *list) {
         json_t *o = record_element(list, raw(&b));
         json_object_set_new(o, "policy", json_string(policy[i]->name));
         json_t *coefs = record_member(o, "coefficients", json_object());
+        double coef[MAX_COEFS];
+        cost_nominal(policy[i], &m->pb.caps, coef);
         for (int k = 0; k < policy[i]->ncoefs; k++)
-            json_object_set_new(coefs, policy[i]->coef[k].name, json_real(policy[i]->coef[k].def));
+            json_object_set_new(coefs, policy[i]->coef[k].name, json_real(coef[k]));
         json_object_set_new(o, "launch",
                             json_pack("{s:I,s:i,s:i,s:i}", "rows", (json_int_t)l.rows, "lanes", l.lanes, "subgroup",
                                       l.subgroup, "rows_per_group", l.rows_per_group));

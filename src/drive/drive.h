@@ -77,6 +77,22 @@ Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out);
 Err calibration_read(Cx *cx, const char *text, size_t n, const char *identity, const CostPolicy **policy,
                      double coef[MAX_COEFS], char hash[65]);
 
+/* The parts of such a file that do not tell of probes; and its text, under its hash. Takes o. */
+struct json_t;
+struct json_t *calibration_json(const CostPolicy *p, const Caps *caps, const char *identity, const Fit *fit);
+Err calibration_text(Cx *cx, struct json_t *o, const char **out);
+
+/* ---- foresee.c ---- */
+typedef struct ForeseeRequest {
+    Store *store;
+    Filter filter;           /* which trials; all must be of one device */
+    const char *calibration; /* text: where to start from, what to score with; NULL: nominal coefficients */
+} ForeseeRequest;
+/* JSON: every trial with the score of each policy, and the terms of the calibrated one. */
+Err foresee_scores(Cx *cx, const ForeseeRequest *q, const char **out);
+/* A calibration, fitted to the trials. */
+Err foresee_fit(Cx *cx, const ForeseeRequest *q, const char **out);
+
 const char *receipt_make(Cx *cx, const Request *q, const Made *m); /* canonical JSON: sorted keys, compact, 17 digits */
 const char *trials_json(Cx *cx, const Made *m);                    /* every candidate and its fate */
 const char *verdict_json(Cx *cx, const Prog *p, const Verdict *v);

@@ -10,6 +10,7 @@
  * more than its own elements. */
 #include "kern.h"
 
+#include <math.h>
 #include <string.h>
 
 static const double too_large = 9007199254740992.0; /* 2^53: above it sums are no longer exact */
@@ -106,14 +107,21 @@ static void touch(Tally *t, int i, double loop, bool store) {
     t->guarded[in->param] |= in->k == K_LOAD1 && in->a[1] >= 0;
 }
 
-static double first_read(const Tally *t) {
+/* And of those what all rows read alike, in *weights. */
+static double first_read(const Tally *t, double *weights) {
     double bytes = 0;
     for (int p = 0; p < t->k->prog->nparams; p++) {
         const Param *q = &t->k->prog->param[p];
         double own = 1;
+        bool of_rows = false;
         for (int d = 0; d < q->rank; d++)
-            if (!(t->k->prog->row_axes >> q->axis[d] & 1)) own *= (double)t->k->shape.n[q->axis[d]];
-        bytes += (t->guarded[p] || t->first[p] < own ? t->first[p] : own) * ty_bytes(q->ty);
+            if (t->k->prog->row_axes >> q->axis[d] & 1)
+                of_rows = true;
+            else
+                own *= (double)t->k->shape.n[q->axis[d]];
+        double first = (t->guarded[p] || t->first[p] < own ? t->first[p] : own) * ty_bytes(q->ty);
+        bytes += first;
+        if (!of_rows) *weights += first;
     }
     return bytes;
 }
@@ -143,12 +151,24 @@ static void count_ins(Tally *t, int i, double loop) {
         Ty ty = k->prog->param[in->param].ty;
         add(&d->lane.global_write, &d->row.global_write, m, ty_bytes(ty));
         touch(t, i, loop, true);
+        if (in->k == K_STOREP) {
+            d->pack_write += m.row * ty_bytes(ty);
+            d->store_bytes = d->store_bytes > 0 ? fmin(d->store_bytes, ty_bytes(ty)) : ty_bytes(ty);
+        }
         add_op(d, COST_MEMORY, m);
         if (ty != in->ty) add_op(d, COST_CONVERT, m);
         break;
     }
-    case K_GET: add(&d->lane.private_read, &d->row.private_read, m, ty_bytes(k->stripe[in->imm].ty)); break;
-    case K_PUT: add(&d->lane.private_write, &d->row.private_write, m, ty_bytes(k->stripe[in->imm].ty)); break;
+    case K_GET:
+        add(&d->lane.private_read, &d->row.private_read, m, ty_bytes(k->stripe[in->imm].ty));
+        if (k->stripe[in->imm].ty != in->ty) add_op(d, COST_CONVERT, m);
+        if (k->stripe[in->imm].home == HOLD_SHARED) d->lane_shared += m.lane;
+        break;
+    case K_PUT:
+        add(&d->lane.private_write, &d->row.private_write, m, ty_bytes(k->stripe[in->imm].ty));
+        if (k->stripe[in->imm].ty != in->ty) add_op(d, COST_CONVERT, m);
+        if (k->stripe[in->imm].home == HOLD_SHARED) d->lane_shared += m.lane;
+        break;
     case K_FOLD:
     case K_FOLD2: add_op(d, op_info(in->op)->cost, m); break;
     case K_PACKFOLD: add_op(d, op_info(in->op)->cost, (Times){loop * (double)t->slots, loop * (double)t->n}); break;
@@ -176,6 +196,27 @@ static void count_joins(const Kern *k, const Node *nd, double loop, Demand *d) {
     }
 }
 
+/* Operations of a lane in a sweep that wait for each other: one fold a slot, spread over the accumulators; where cells
+ * are set, whatever is done once a step between reading and setting them. */
+static double chain(const Tally *t, const Node *nd) {
+    const Kern *k = t->k;
+    double folds = 0, steps = 0;
+    bool sets = false;
+    for (int i = nd->i0; i < nd->i1; i++) {
+        const Ins *in = &k->ins[i];
+        if (in->k == K_FOLD || in->k == K_FOLD2) folds = (double)t->slots / k->plan.acc;
+        if (in->k == K_OP && in->rank == RANK_PACK) steps += (double)t->steps;
+        sets |= in->k == K_SETCELL;
+    }
+    return fmax(folds, sets ? steps : 0);
+}
+
+static bool loads(const Kern *k, const Node *nd) {
+    for (int i = nd->i0; i < nd->i1; i++)
+        if (k->ins[i].k == K_LOADP || k->ins[i].k == K_LOAD1) return true;
+    return false;
+}
+
 static void count_nodes(Tally *t, int first, double loop) {
     const Kern *k = t->k;
     for (int n = first; n >= 0; n = k->node[n].next) {
@@ -194,6 +235,8 @@ static void count_nodes(Tally *t, int first, double loop) {
             t->steps = ceil_div(ceil_div(t->n, chunk), k->plan.flight);
             t->d->lane_rounds += loop * (double)t->slots;
             t->d->lane_packs += loop * (double)t->packs;
+            t->d->lane_chain += loop * chain(t, nd);
+            if (loads(k, nd)) t->d->lane_waits += loop;
             if (!t->n) continue;
         } else {
             count_joins(k, nd, loop, t->d);
@@ -295,7 +338,7 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
                 .stripe_slots_sum = (double)k->stripes.sum};
     Tally t = {.k = k, .d = &d, .where = NEWN(cx->a, Where, k->nins), .seen = NEWN(cx->a, uint64_t, k->nins)};
     count_nodes(&t, k->root, 1);
-    d.first_read = first_read(&t);
+    d.first_read = first_read(&t, &d.weight_read);
     d.live_values = live_values(cx, k);
     for (int i = 0; i < k->nstripes; i++) {
         const Domain *dom = &k->domain[k->stripe[i].domain];

@@ -10,7 +10,16 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
     int64_t rows = 1;
     for (int i = 0; i < pb->prog->naxes; i++)
         if (pb->prog->row_axes >> i & 1) rows *= pb->shape.n[i] < 0 ? 1 : pb->shape.n[i];
-    return (Launch){rows, plan->W, pb->caps.subgroup, plan->P, plan->cluster};
+    return (Launch){.rows = rows,
+                    .lanes = plan->W,
+                    .subgroup = pb->caps.subgroup,
+                    .rows_per_group = plan->P,
+                    .groups_per_row = plan->cluster,
+                    .pack = plan->V,
+                    .flight = plan->flight,
+                    .prefetch = plan->prefetch,
+                    .stream = plan->store == STORE_STREAM,
+                    .overlap = plan->overlap};
 }
 
 void search_failed(Cx *cx, Trial *t, Fate fate, const Cx *own) {
@@ -30,6 +39,7 @@ static Err score_one(Cx *cx, Search *s, Trial *t, Cx *own) {
     Err err = kern_lower(own, s->pb, &t->plan, &k);
     if (!err) kern_count(own, k, &t->demand);
     Launch l = search_launch(s->pb, &t->plan);
+    if (s->bed && s->bed->cold) l.copies = bed_copies(s->pb);
     if (!err) err = cost_score(own, s->policy, &t->demand, &s->pb->caps, &l, s->coef, &t->score);
     if (err)
         search_failed(cx, t,

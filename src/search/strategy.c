@@ -2,10 +2,11 @@
  * measurements give the same choice. */
 #include "search.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEASURE_DEFAULT = 48, JOINT_DEFAULT = 256, BEAM = 4 };
+enum { MEASURE_DEFAULT = 32, JOINT_DEFAULT = 256, BEAM = 4 };
 
 static void choose(Picks *p, Trial *t) {
     bool *chosen = &p->chosen[t - p->s->trial];
@@ -14,11 +15,113 @@ static void choose(Picks *p, Trial *t) {
     p->queue[p->n++] = t;
 }
 
-/* ---- staged and exhaustive: as ranked; the budget tells them apart ---- */
+/* ---- exhaustive: as ranked ---- */
 
 static Err choose_ranked(Cx *cx, Picks *p) {
     (void)cx;
     for (int64_t i = 0; i < p->nranked; i++) choose(p, p->ranked[i]);
+    return OK;
+}
+
+/* ---- staged: the best by each choice of the space first; then the ranking as their times correct it ---- */
+
+enum { FIRST = 4, A_ROUND = 6, SWEEPS = 12 };
+static const double shrink = 0.3; /* of an effect, in trials that would say that there is none */
+
+/* What a plan chose for one dimension or hold that the space leaves open. */
+static int choice(const Space *s, int c, const Plan *plan) {
+    return c < DIM_COUNT ? plan_dim_get(plan, c) : (int)plan_hold(plan, s->hold_name[c - DIM_COUNT]);
+}
+
+static int choices(const Space *s) {
+    return DIM_COUNT + s->nholds;
+}
+
+/* The best few, and the best with each value of each dimension: so that every choice is seen at work once. */
+static void choose_spread(Picks *p) {
+    const Space *s = &p->s->space;
+    for (int64_t i = 0; i < p->nranked && i < FIRST; i++) choose(p, p->ranked[i]);
+    for (int64_t i = 0; i < p->nranked; i++)
+        for (int c = 0; c < choices(s); c++) {
+            bool seen = false;
+            for (int64_t k = 0; k < i && !seen; k++)
+                seen = choice(s, c, &p->ranked[k]->plan) == choice(s, c, &p->ranked[i]->plan);
+            if (!seen) choose(p, p->ranked[i]);
+        }
+}
+
+/* Times against scores, as effects of choices: log(time / score) of a plan is taken for a sum over what it chose. What
+ * few trials say of a choice is shrunk towards nothing. Solved by going round the choices. */
+typedef struct Effects {
+    double mean;
+    int n, *value[DIM_COUNT + MAX_CANDS]; /* the values seen of each choice, and what each adds */
+    double *adds[DIM_COUNT + MAX_CANDS];
+    int nvalues[DIM_COUNT + MAX_CANDS];
+} Effects;
+
+static double *effect(Effects *e, int c, int value) {
+    for (int i = 0; i < e->nvalues[c]; i++)
+        if (e->value[c][i] == value) return &e->adds[c][i];
+    return NULL;
+}
+
+static double foretold(Effects *e, const Space *s, const Trial *t) {
+    double x = e->mean;
+    for (int c = 0; c < e->n; c++) {
+        const double *add = effect(e, c, choice(s, c, &t->plan));
+        if (add) x += *add;
+    }
+    return x;
+}
+
+static Effects learn(Cx *cx, const Picks *p) {
+    const Space *s = &p->s->space;
+    Effects e = {.n = choices(s)};
+    double *y = NEWN(cx->a, double, p->at + 1);
+    int64_t n = 0;
+    Trial **t = NEWN(cx->a, Trial *, p->at + 1);
+    for (int64_t i = 0; i < p->at; i++) {
+        Trial *q = p->queue[i];
+        if (q->fate != FATE_TIMED || !(q->score.total > 0)) continue;
+        y[n] = log(q->times.median / q->score.total), t[n++] = q;
+    }
+    for (int c = 0; c < e.n; c++) {
+        e.value[c] = NEWN(cx->a, int, n + 1), e.adds[c] = NEWN(cx->a, double, n + 1);
+        for (int64_t i = 0; i < n; i++)
+            if (!effect(&e, c, choice(s, c, &t[i]->plan))) e.value[c][e.nvalues[c]++] = choice(s, c, &t[i]->plan);
+    }
+    for (int sweep = 0; sweep < SWEEPS && n; sweep++) {
+        double rest = 0;
+        for (int64_t i = 0; i < n; i++) rest += y[i] - foretold(&e, s, t[i]);
+        e.mean += rest / (double)n;
+        for (int c = 0; c < e.n; c++) {
+            if (e.nvalues[c] < 2) continue;
+            for (int v = 0; v < e.nvalues[c]; v++) {
+                double sum = 0, count = 0;
+                for (int64_t i = 0; i < n; i++)
+                    if (choice(s, c, &t[i]->plan) == e.value[c][v]) sum += y[i] - foretold(&e, s, t[i]), count++;
+                e.adds[c][v] = (sum + count * e.adds[c][v]) / (count + shrink);
+            }
+        }
+    }
+    return e;
+}
+
+static Err choose_staged(Cx *cx, Picks *p) {
+    const Space *s = &p->s->space;
+    if (!p->at) return choose_spread(p), OK;
+    Effects e = learn(cx, p);
+    for (int k = 0; k < A_ROUND; k++) {
+        Trial *best = NULL;
+        double least = INFINITY;
+        for (int64_t i = 0; i < p->nranked; i++) {
+            Trial *t = p->ranked[i];
+            if (p->chosen[t - p->s->trial]) continue;
+            const double x = log(fmax(t->score.total, 1e-300)) + foretold(&e, s, t);
+            if (!best || x < least) best = t, least = x;
+        }
+        if (best) choose(p, best);
+    }
     return OK;
 }
 
@@ -140,7 +243,7 @@ static const struct Strategy {
     const char *name;
     Err (*choose)(Cx *cx, Picks *p); /* adds to the queue; nothing added: it is at its end */
     bool learns;                     /* from what was tried: called again and again */
-} strategies[] = {{"staged", choose_ranked, false},
+} strategies[] = {{"staged", choose_staged, true},
                   {"exhaustive", choose_ranked, false},
                   {"random", choose_random, false},
                   {"beam", choose_beam, true}};

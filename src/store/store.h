@@ -81,6 +81,15 @@ Err filter_read(Cx *cx, const char *text, Filter *out);
 /* A JSON array, youngest first, at most `limit` of them (0: all). s NULL: none. */
 Err store_trials(Cx *cx, Store *s, const Filter *f, int64_t limit, const char **json);
 
+/* ---- problem.c ---- */
+/* What the key says of program, shape, machine and promises, made again. */
+Err store_problem(Cx *cx, const StoreKey *k, Problem *out);
+bool store_key_is_cold(const StoreKey *k);
+/* Every trial that was not forgotten, problem after problem, in the order in which they were made. Of a trial plan,
+ * stage, slug, facts, samples, calls and median are given. Texts live as long as cx->a. */
+typedef Err StoreTake(void *user, const StoreKey *k, const StoreTrial *t);
+Err store_each(Cx *cx, Store *s, const Filter *f, StoreTake *take, void *user);
+
 /* ---- wisdom.c ---- */
 typedef struct Wisdom {
     const char *plan, *shape, *problem, *effort, *stage, *host;

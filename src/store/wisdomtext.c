@@ -159,54 +159,22 @@ static bool hex64(const char *s) {
     return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
-static Err read_shape(Cx *cx, const Prog *p, const char *text, Shape *s) {
-    for (int i = 0; i < MAX_AXES; i++) s->n[i] = -1;
-    for (const char *at = text; *at;) {
-        size_t n = strcspn(at, ","), eq = strcspn(at, "=");
-        int axis = eq < n ? prog_axis(p, arena_str(cx->a, at, eq)) : -1;
-        if (axis < 0 || p->axis[axis].ext >= 0 || s->n[axis] >= 0 ||
-            !extent_read(arena_str(cx->a, at + eq + 1, n - eq - 1), s, axis) || s->n[axis] < 0)
-            return field(cx, "shape", "axis=extent pairs of the program");
-        at += n + (at[n] == ',');
-    }
-    return OK;
-}
-
-static Err read_strides(Cx *cx, const Prog *p, const char *text, uint32_t *out) {
-    if (str_eq(text, "dense")) return OK;
-    for (const char *at = text; *at;) {
-        size_t n = strcspn(at, ",");
-        int i = prog_param(p, arena_str(cx->a, at, n));
-        if (i < 0) return field(cx, "strides", "dense, or parameters of the program");
-        *out |= 1u << i;
-        at += n + (at[n] == ',');
-    }
-    return OK;
-}
-
 /* Everything an entry says of its problem is computed again from program, shape and machine, and must come out the
  * same; its plan must be legal there. */
 static Err judge(Cx *cx, const Entry1 *e, StoreKey *k) {
     const char *const *t = e->text;
-    Prog *p;
-    Caps caps;
-    Shape shape = {0};
     Problem pb;
     Plan plan;
-    uint32_t strided = 0;
     if (strlen(t[DEVICE]) > 1024 || strlen(t[HOST]) > 256) return field(cx, "device or host", "a short text");
     if (!one_of(t[STAGE], "short final confirmed")) return field(cx, "stage", "short, final, confirmed");
     if (!one_of(t[EFFORT], "measure exhaustive")) return field(cx, "effort", "measure, exhaustive");
     if (!one_of(t[PROMISES], "noalias alias noalias,cold alias,cold"))
         return field(cx, "promises", "noalias or alias, with ,cold or without");
     if (!hex64(t[UNIT_SHA])) return field(cx, "unit_sha256", "64 hexadecimal digits");
-    Err err = prog_read(cx, t[PROGRAM], strlen(t[PROGRAM]), &p);
-    if (!err) err = caps_read(cx, t[CAPS], &caps);
-    if (!err) err = read_shape(cx, p, t[SHAPE], &shape);
-    if (!err) err = read_strides(cx, p, t[STRIDES], &strided);
-    if (!err) err = problem_make(cx, p, &shape, &caps, strided, &pb);
+    const StoreKey said = {
+        .program = t[PROGRAM], .caps = t[CAPS], .shape = t[SHAPE], .strides = t[STRIDES], .promises = t[PROMISES]};
+    Err err = store_problem(cx, &said, &pb);
     if (err) return err;
-    pb.noalias = str_starts(t[PROMISES], "noalias");
     *k = store_key(cx, &pb, t[DEVICE], (int)e->num[THREADS]);
     if (strchr(t[PROMISES], ',')) store_key_cold(cx, k);
     const struct {

@@ -32,8 +32,14 @@ void demand_json(const Demand *d, Buf *out) {
     bytes(out, "lane", &d->lane);
     bytes(out, "row", &d->row);
     field(out, "first_read", d->first_read);
+    field(out, "weight_read", d->weight_read);
+    field(out, "pack_write", d->pack_write);
+    field(out, "store_bytes", d->store_bytes);
     field(out, "lane_rounds", d->lane_rounds);
     field(out, "lane_packs", d->lane_packs);
+    field(out, "lane_chain", d->lane_chain);
+    field(out, "lane_waits", d->lane_waits);
+    field(out, "lane_shared", d->lane_shared);
     field(out, "collectives", d->collectives);
     field(out, "barriers", d->barriers);
     ops(out, "lane_ops", d->lane_ops);

@@ -55,8 +55,14 @@ typedef struct Demand {
     Bytes lane, row;
     double first_read;  /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver;
                            the rest comes from caches */
+    double weight_read; /* of first_read: what all rows read alike */
+    double pack_write;  /* of row.global_write: what is stored by packs */
+    double store_bytes; /* their narrowest element; 0: none is */
     double lane_rounds; /* slots of every domain, added */
     double lane_packs;  /* packs of every domain */
+    double lane_chain;  /* operations of a lane that wait for each other, in sweeps that reduce */
+    double lane_waits;  /* sweeps that load: what follows waits for the first of its loads */
+    double lane_shared; /* elements that a lane moves to and from stripes in on-chip memory */
     double collectives; /* joins over lanes, per row */
     double barriers;    /* per row */
     double lane_ops[COST_CLASSES], row_ops[COST_CLASSES];

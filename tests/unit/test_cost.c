@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#define LAUNCH(n, w, s, p) \
+    { .rows = (n), .lanes = (w), .subgroup = (s), .rows_per_group = (p) }
+
 static Cx *open_cx(void) {
     Arena *a = arena_new(&alloc_libc, NULL);
     assert_non_null(a);
@@ -54,7 +57,7 @@ static double term(const Score *s, const char *name) {
 static Score score(Cx *cx, const char *name, const Demand *d, const Caps *c, const Launch *l, const char *coefs) {
     double k[MAX_COEFS];
     Score s;
-    assert_int_equal(cost_coefs(cx, policy(cx, name), coefs, k), OK);
+    assert_int_equal(cost_coefs(cx, policy(cx, name), c, coefs, k), OK);
     assert_int_equal(cost_score(cx, policy(cx, name), d, c, l, k, &s), OK);
     return s;
 }
@@ -63,7 +66,7 @@ static void prior_gives_the_published_scores(void **state) {
     (void)state;
     Cx *cx = open_cx();
     Caps c = machine("m1max");
-    Launch one = {1, 512, 32, 1, 1};
+    Launch one = LAUNCH(1, 512, 32, 1);
     static const struct {
         int domains, reductions;
         double reload, held;
@@ -85,7 +88,7 @@ static void prior_gives_the_published_scores(void **state) {
             }
     }
     Demand d = demand(2, 1, false);
-    Launch many = {1024, 512, 32, 1, 1}, packed = {65, 32, 32, 4, 1}, none = {0, 512, 32, 1, 1};
+    Launch many = LAUNCH(1024, 512, 32, 1), packed = LAUNCH(65, 32, 32, 4), none = LAUNCH(0, 512, 32, 1);
     Score s = score(cx, "prior", &d, &c, &many, "");
     assert_true(term(&s, "program score") == 64 && term(&s, "waves") == 16 && s.total == 1024);
     s = score(cx, "prior", &d, &c, &packed, "");
@@ -105,15 +108,15 @@ static void service_is_its_formula(void **state) {
     d.row = (Bytes){1000, 500, 0, 0};
     const char *k = "dispatch=5,round=1,collective=2,private-byte=3,memory-byte=0.5,global-byte=0.25,capacity=8";
     /* S = 2, P = 3, 7 rows: 3 groups, 18 subgroups; 9 rows are read, 7 written */
-    Launch l = {7, 64, 32, 3, 1};
+    Launch l = LAUNCH(7, 64, 32, 3);
     Score s = score(cx, "service", &d, &c, &l, k);
     double waves = 18.0 / 8, local = 10 + 2 * 2 * 2 + 10 * 3;
     assert_true(term(&s, "waves") == waves && term(&s, "lane's work") == local);
     assert_true(s.total == 5 + local * waves + (9 * 1000 + 7 * 500) * 0.5 + 120 * 0.25);
-    Launch single = {7, 32, 32, 3, 1}; /* one subgroup a row: no barrier, inactive rows read nothing */
+    Launch single = LAUNCH(7, 32, 32, 3); /* one subgroup a row: no barrier, inactive rows read nothing */
     s = score(cx, "service", &d, &c, &single, k);
     assert_true(term(&s, "waves") == 9.0 / 8 && term(&s, "memory") == 7 * 1500 * 0.5);
-    Launch few = {1, 32, 32, 1, 1};
+    Launch few = LAUNCH(1, 32, 32, 1);
     s = score(cx, "service", &d, &c, &few, k);
     assert_true(term(&s, "waves") == 1);
     arena_free(cx->a);
@@ -126,14 +129,20 @@ static void roofline_is_seconds(void **state) {
     Demand d = demand(2, 1, true);
     d.collectives = 1, d.barriers = 1;
     d.lane_ops[COST_ALU] = 24, d.lane_ops[COST_MEMORY] = 4;
-    Launch big = {1 << 20, 512, 32, 1, 1};
-    Score s = score(cx, "roofline", &d, &c, &big, "");
+    Launch big = LAUNCH(1 << 20, 512, 32, 1);
+    const char *apart = "overlap=1000"; /* parts overlap entirely: the largest counts */
+    Score s = score(cx, "roofline", &d, &c, &big, "copy=1,cached=1000,overlap=1000,alu=1e6,row=0,turn=0,fetch=0");
     double bytes = (double)(1 << 20) * 2 * 16384;
-    assert_true(term(&s, "memory") == bytes / c.copy_bytes_per_s); /* held: only what memory must deliver */
-    assert_true(s.total == term(&s, "memory") + term(&s, "latency") + term(&s, "launch"));
+    assert_true(fabs(term(&s, "memory") / (bytes / c.copy_bytes_per_s) - 1) < 1e-12); /* held: each byte once */
+    double path = term(&s, "path");
+    assert_true(fabs(s.total / (term(&s, "memory") + path + term(&s, "launch")) - 1) < 0.01);
+    s = score(cx, "roofline", &d, &c, &big, "overlap=1"); /* nothing overlaps */
+    double sum = term(&s, "memory") + term(&s, "cache") + term(&s, "arithmetic") + term(&s, "special") +
+                 (term(&s, "waves") + 1) * term(&s, "path") + term(&s, "dispatch") + term(&s, "launch");
+    assert_true(fabs(s.total / sum - 1) < 1e-12);
     /* a last, partial wave costs a whole one */
     d.lane_ops[COST_ALU] = 1e6;
-    Launch full = {132, 512, 32, 1, 1}, over = {133, 512, 32, 1, 1};
+    Launch full = LAUNCH(132, 512, 32, 1), over = LAUNCH(133, 512, 32, 1);
     Score a = score(cx, "roofline", &d, &c, &full, ""), b = score(cx, "roofline", &d, &c, &over, "");
     assert_true(term(&b, "arithmetic") == 2 * term(&a, "arithmetic"));
     assert_true(b.total > a.total);
@@ -160,35 +169,94 @@ static void roofline_is_seconds(void **state) {
     assert_int_equal(cost_score(cx, policy(cx, "roofline"), &base, &slow, &full, NULL, &bad), ERR_ARGUMENT);
     assert_int_equal(cx->last->slug, S_ARG);
     double k[MAX_COEFS];
-    assert_int_equal(cost_coefs(cx, policy(cx, "roofline"), "alu=0", k), OK);
+    assert_int_equal(cost_coefs(cx, policy(cx, "roofline"), &c, "alu=0", k), OK);
     assert_int_equal(cost_score(cx, policy(cx, "roofline"), &base, &c, &full, k, &bad), ERR_ARGUMENT);
     assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
-    /* rows that stay in a cache are not priced at the memory's rate; a host's stripes are memory, a GPU's are not */
+    /* hosts and GPUs have nominal coefficients of their own */
     Caps host = machine("avx512");
-    Launch fits = {16, 64, 16, 1, 1}, spills = {1 << 16, 64, 16, 1, 1};
+    double of_host[MAX_COEFS], of_gpu[MAX_COEFS];
+    cost_nominal(policy(cx, "roofline"), &host, of_host);
+    cost_nominal(policy(cx, "roofline"), &c, of_gpu);
+    assert_true(of_host[0] != of_gpu[0]);
+    assert_int_equal(cost_score(cx, policy(cx, "roofline"), &base, &c, &full, of_gpu, &s), OK);
+    assert_true(s.total == t0);
+    assert_true(score(cx, "roofline", &base, &c, &full, apart).total < t0);
+    arena_free(cx->a);
+}
+
+/* Rows that fit a core's own caches, the last cache, neither; stripes; stores of both kinds. */
+static void roofline_knows_caches_of_hosts(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps gpu = machine("h200"), host = machine("avx512");
+    host.l1_bytes = 64 << 10, host.l2_bytes = 1 << 20;
+    Demand d = demand(2, 1, true);
+    Launch fits = LAUNCH(16, 64, 16, 1), spills = LAUNCH(1 << 16, 64, 16, 1);
     Score near = score(cx, "roofline", &d, &host, &fits, ""), far = score(cx, "roofline", &d, &host, &spills, "");
-    assert_true(term(&near, "memory") / 16 < term(&far, "memory") / (1 << 16));
-    d.row.private_read = 1e6;
-    near = score(cx, "roofline", &d, &host, &fits, "");
-    far = score(cx, "roofline", &d, &c, &fits, "");
+    assert_true(term(&near, "memory") == 0 && term(&far, "memory") > 0); /* rows that stay in a cache */
+    fits.copies = 1 << 20;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &host, &fits, "")}[0], "memory") > 0); /* or do not */
+    d.row.private_read = 1e5; /* a host's stripes are memory, a GPU's are not */
+    near = score(cx, "roofline", &d, &host, &fits, ""), far = score(cx, "roofline", &d, &gpu, &fits, "");
     assert_true(term(&near, "near") > 0 && term(&far, "near") == 0);
-    /* a row that fits a core's own caches is read again at their rate: 16 KB moved once for each sweep either way, so
-     * that a kept copy costs its writing more; beyond them the last cache's rate counts, and keeping saves nothing
-     * there either, since a host's copy is as large as the row */
+    /* what is read again costs what a kept copy does, which must be written as well: 16 KB moved once, or thrice */
     Demand again = demand(2, 1, false), kept = demand(2, 1, true);
     kept.row.private_read = kept.lane.private_read * 512, kept.row.private_write = kept.lane.private_write * 512;
     kept.stripe_slots = 8;
-    Launch rows = {64, 512, 16, 1, 1};
-    host.l1_bytes = 64 << 10, host.l2_bytes = 1 << 20;
+    Launch rows = LAUNCH(64, 512, 16, 1);
     Score read = score(cx, "roofline", &again, &host, &rows, ""), keep = score(cx, "roofline", &kept, &host, &rows, "");
-    assert_true(term(&read, "near") > 0 && term(&keep, "near") == term(&read, "near") * 3);
+    assert_true(term(&read, "near") > 0 && fabs(term(&keep, "near") / term(&read, "near") - 3) < 1e-9);
     assert_true(read.total < keep.total);
     host.l1_bytes = 4096; /* the row is in the second cache */
     Score second = score(cx, "roofline", &again, &host, &rows, "");
-    assert_true(term(&second, "near") == 2 * term(&read, "near"));
+    assert_true(term(&second, "near") > term(&read, "near"));
     host.l2_bytes = 4096;
     Score out = score(cx, "roofline", &again, &host, &rows, "");
     assert_true(term(&out, "near") == 0 && term(&out, "cache") > term(&read, "cache"));
+    /* streaming past memory that no cache has saves reading it; past a cache that has it, it costs memory's rate */
+    Demand packs = demand(2, 1, false);
+    packs.pack_write = packs.row.global_write, packs.store_bytes = 4;
+    Launch stream = spills;
+    stream.stream = true;
+    assert_true(score(cx, "roofline", &packs, &host, &stream, "").total <
+                score(cx, "roofline", &packs, &host, &spills, "").total);
+    stream = rows, stream.stream = true;
+    assert_true(score(cx, "roofline", &packs, &host, &stream, "").total >
+                score(cx, "roofline", &packs, &host, &rows, "").total);
+    /* parts of a line are worse */
+    packs.store_bytes = 2, packs.pack_write += 8;
+    double whole = score(cx, "roofline", &packs, &host, &stream, "partial=0").total;
+    assert_true(score(cx, "roofline", &packs, &host, &stream, "").total > whole);
+    arena_free(cx->a);
+}
+
+/* Registers, known or estimated, are places of groups; launches that overlap crowd them. */
+static void roofline_knows_places_of_gpus(void **state) {
+    (void)state;
+    Cx *cx = open_cx();
+    Caps c = machine("h200");
+    Demand d = demand(2, 1, false);
+    Launch l = LAUNCH(4096, 256, 32, 1);
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4); /* 31.03 groups, 8 places */
+    l.registers = 128;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 16); /* 2 places */
+    l.registers = 0, d.stripe_slots = 120;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 16);
+    d.stripe_slots = 0, d.shared_bytes = 200000;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 32); /* one */
+    d.shared_bytes = 0, l.rows = 128;
+    Launch early = l;
+    early.overlap = true;
+    assert_true(score(cx, "roofline", &d, &c, &early, "").total < score(cx, "roofline", &d, &c, &l, "").total);
+    d.lane_ops[COST_ALU] = 1e6; /* long launches wait for each other in each other's places */
+    assert_true(score(cx, "roofline", &d, &c, &early, "").total > score(cx, "roofline", &d, &c, &l, "").total);
+    /* rows of 4 lanes lie apart: 8 lines for one access of a subgroup, where 4 would do */
+    Demand m = demand(2, 1, false);
+    m.lane = (Bytes){.global_read = 4000}, m.lane_ops[COST_MEMORY] = 1000;
+    Launch whole = LAUNCH(4096, 32, 32, 1), apart = LAUNCH(4096 * 8, 4, 32, 8);
+    whole.pack = apart.pack = 4;
+    Score one = score(cx, "roofline", &m, &c, &whole, ""), eight = score(cx, "roofline", &m, &c, &apart, "");
+    assert_true(fabs(term(&eight, "arithmetic") / term(&one, "arithmetic") - 2) < 1e-9);
     arena_free(cx->a);
 }
 
@@ -197,7 +265,7 @@ static void calls_that_are_off(void **state) {
     Cx *cx = open_cx();
     Caps c = machine("m1max");
     Demand d = demand(2, 1, false), unknown = {0};
-    Launch l = {64, 512, 32, 1, 1};
+    Launch l = LAUNCH(64, 512, 32, 1);
     const CostPolicy *p;
     Score s;
     double k[MAX_COEFS];
@@ -208,16 +276,16 @@ static void calls_that_are_off(void **state) {
     static const char *const bad[] = {"x=1",       "round",    "round=", "round=1x",  "round=nan",
                                       "round=inf", "round=-1", "=1",     "round=1,,", "round=1 "};
     for (int i = 0; i < COUNT(bad); i++) {
-        assert_int_equal(cost_coefs(cx, policy(cx, "prior"), bad[i], k), ERR_ARGUMENT);
+        assert_int_equal(cost_coefs(cx, policy(cx, "prior"), &c, bad[i], k), ERR_ARGUMENT);
         assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
     }
-    assert_int_equal(cost_coefs(cx, policy(cx, "prior"), NULL, k), OK);
+    assert_int_equal(cost_coefs(cx, policy(cx, "prior"), &c, NULL, k), OK);
     k[0] = NAN;
     assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &l, k, &s), ERR_ARGUMENT);
     k[0] = -1;
     assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &l, k, &s), ERR_ARGUMENT);
     assert_int_equal(cx->last->slug, S_COST_COEFFICIENT);
-    const Launch off[] = {{-1, 512, 32, 1, 1}, {1, 0, 32, 1, 1}, {1, 512, 0, 1, 1}, {1, 512, 32, 0, 1}};
+    const Launch off[] = {LAUNCH(-1, 512, 32, 1), LAUNCH(1, 0, 32, 1), LAUNCH(1, 512, 0, 1), LAUNCH(1, 512, 32, 0)};
     for (int i = 0; i < COUNT(off); i++) {
         assert_int_equal(cost_score(cx, policy(cx, "prior"), &d, &c, &off[i], NULL, &s), ERR_ARGUMENT);
         assert_int_equal(cx->last->slug, S_ARG);
@@ -225,7 +293,7 @@ static void calls_that_are_off(void **state) {
     /* what could not be counted is never priced as nothing */
     assert_int_equal(cost_score(cx, policy(cx, "prior"), &unknown, &c, &l, NULL, &s), OK);
     assert_int_equal(cost_score(cx, policy(cx, "random"), &unknown, &c, &l, NULL, &s), OK);
-    assert_int_equal(cost_coefs(cx, policy(cx, "prior"), "global-byte=1", k), OK);
+    assert_int_equal(cost_coefs(cx, policy(cx, "prior"), &c, "global-byte=1", k), OK);
     assert_int_equal(cost_score(cx, policy(cx, "prior"), &unknown, &c, &l, k, &s), ERR_REFUSED);
     assert_int_equal(cx->last->slug, S_COST_UNKNOWN);
     static const char *const need[] = {"service", "roofline"};
@@ -239,7 +307,7 @@ static void calls_that_are_off(void **state) {
 
 /* ---- hostile policies ---- */
 
-static const Coef how[] = {{"how", "", 0}};
+static const Coef how[] = {{"how", "", 0, 0}};
 static Err hostile(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
     (void)cx;
     memset((void *)(uintptr_t)d, 0xFF, sizeof *d); /* a policy that writes what it was lent */
@@ -266,7 +334,7 @@ static void a_hostile_policy_only_ranks(void **state) {
     Cx *cx = open_cx();
     Caps c = machine("m1max"), c0 = c;
     Demand d = demand(2, 1, false), d0 = d;
-    Launch l = {64, 512, 32, 1, 1}, l0 = l;
+    Launch l = LAUNCH(64, 512, 32, 1), l0 = l;
     for (int i = 0; i < 9; i++) {
         double k[] = {i};
         Score s;
@@ -283,13 +351,13 @@ static void a_hostile_policy_only_ranks(void **state) {
         assert_memory_equal(&l, &l0, sizeof l);
         assert_true(caps_equal(&c, &c0));
     }
-    static const Coef many[MAX_COEFS + 1] = {{"x", "", 0}};
+    static const Coef many[MAX_COEFS + 1] = {{"x", "", 0, 0}};
     CostPolicy wide = hostile_policy;
     wide.coef = many, wide.ncoefs = COUNT(many);
     Score s;
     assert_int_equal(cost_score(cx, &wide, &d, &c, &l, NULL, &s), ERR_ARGUMENT);
     double k[MAX_COEFS];
-    assert_int_equal(cost_coefs(cx, &wide, "", k), ERR_ARGUMENT);
+    assert_int_equal(cost_coefs(cx, &wide, &c, "", k), ERR_ARGUMENT);
     arena_free(cx->a);
 }
 
@@ -297,7 +365,7 @@ static void random_is_the_same_everywhere(void **state) {
     (void)state;
     Cx *cx = open_cx();
     Caps c = machine("m1max"), other = machine("avx2");
-    Launch l = {64, 512, 32, 1, 1}, wide = {64, 1024, 32, 1, 1};
+    Launch l = LAUNCH(64, 512, 32, 1), wide = LAUNCH(64, 1024, 32, 1);
     double seen[200];
     for (int i = 0; i < 200; i++) {
         Demand d = {0};
@@ -343,6 +411,8 @@ int main(void) {
         cmocka_unit_test(prior_gives_the_published_scores),
         cmocka_unit_test(service_is_its_formula),
         cmocka_unit_test(roofline_is_seconds),
+        cmocka_unit_test(roofline_knows_caches_of_hosts),
+        cmocka_unit_test(roofline_knows_places_of_gpus),
         cmocka_unit_test(calls_that_are_off),
         cmocka_unit_test(a_hostile_policy_only_ranks),
         cmocka_unit_test(random_is_the_same_everywhere),

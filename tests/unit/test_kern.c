@@ -431,7 +431,11 @@ static void test_count_others(void **state) {
     SAME(d.collectives, 3);
     SAME(d.barriers, 3);
     SAME(d.shared_bytes, 2 * 4 + 3 * 37 * 2); /* partials of 2 subgroups, and the stripe of a row */
-    SAME(d.lane_ops[COST_CONVERT], 36);       /* bf16 in and out */
+    SAME(d.lane_ops[COST_CONVERT], 4 * 18);   /* bf16 in and out, to the stripe and back */
+    SAME(d.lane_shared, 2 * 18);
+    SAME(d.lane_waits, 3); /* one of the two sweeps loads, at each of three points */
+    SAME(d.lane_chain, 3 * 6 / 2.0);
+    SAME(d.weight_read, 0);
     kern_count(&f->cx, kern_argmax(f, q, OP_MAX), &d);
     SAME(d.collectives, 1);
     SAME(d.barriers, 1);

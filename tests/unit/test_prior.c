@@ -297,7 +297,7 @@ static double price(Fix *f, const Demand *d, const Plan *plan, double g, double 
     Score s;
     const Launch l = {.rows = 64, .lanes = plan->W, .subgroup = 32, .rows_per_group = plan->P};
     ok(f, cost_find(&f->cx, "prior", &policy));
-    ok(f, cost_coefs(&f->cx, policy, arena_printf(f->cx.a, "global-byte=%g,private-byte=%g", g, p), coef));
+    ok(f, cost_coefs(&f->cx, policy, &f->pb.caps, arena_printf(f->cx.a, "global-byte=%g,private-byte=%g", g, p), coef));
     ok(f, cost_score(&f->cx, policy, d, &f->pb.caps, &l, coef, &s));
     return s.total;
 }

@@ -119,6 +119,40 @@ static void text_and_back(void **state) {
     close_desk(&d);
 }
 
+/* Trials by the policies' eyes, and a calibration that is fitted to them and then used. */
+static void policies_judged(void **state) {
+    (void)state;
+    Desk d = desk();
+    char receipt[4096], *out = NULL, *fit = NULL, *again = NULL;
+    compile(&d, file, ROWFOLD_MEASURE, 0, receipt);
+    assert_int_equal(rowfold_foresee(d.ctx, file, "total", NULL, &out), ROWFOLD_OK);
+    assert_non_null(strstr(out, "\"plan\":\"W="));
+    assert_non_null(strstr(out, "\"scores\":{\"prior\":"));
+    assert_non_null(strstr(out, "{\"name\":\"path\",\"unit\":\"s\","));
+    assert_int_equal(rowfold_calibrate_trials(d.ctx, file, NULL, NULL, &fit), ROWFOLD_OK);
+    assert_non_null(strstr(fit, "\"trials\":{\"count\":2,")); /* of each plan its best evidence */
+    assert_int_equal(rowfold_calibrate_trials(d.ctx, file, NULL, fit, &again), ROWFOLD_OK);
+    assert_non_null(strstr(again, "\"on_top_of\":\""));
+    rowfold_compile_options o;
+    rowfold_kernel *k = NULL;
+    rowfold_compile_options_init(&o);
+    o.shape = "rows=4,n=100", o.calibration = again;
+    assert_int_equal(rowfold_device_find(d.ctx, "host", &o.device), ROWFOLD_OK);
+    assert_int_equal(rowfold_compile(d.ctx, d.program, &o, &k), ROWFOLD_OK);
+    rowfold_kernel_free(k);
+    rowfold_free(d.ctx, out), rowfold_free(d.ctx, fit), rowfold_free(d.ctx, again);
+    out = NULL;
+    assert_int_equal(rowfold_foresee(d.ctx, file, NULL, "no calibration", &out), ROWFOLD_ARGUMENT);
+    assert_string_equal(rowfold_last_error(d.ctx)->slug, "cost.calibration_unreadable");
+    assert_int_equal(rowfold_foresee(d.ctx, file, "nobody", NULL, &out), ROWFOLD_ARGUMENT);
+    assert_string_equal(rowfold_last_error(d.ctx)->slug, "cost.trials");
+    assert_int_equal(rowfold_calibrate_trials(d.ctx, file, "nobody", NULL, &out), ROWFOLD_ARGUMENT);
+    assert_int_equal(rowfold_calibrate_trials(d.ctx, file, NULL, NULL, NULL), ROWFOLD_ARGUMENT);
+    assert_int_equal(rowfold_foresee(NULL, file, NULL, NULL, &out), ROWFOLD_ARGUMENT);
+    assert_null(out);
+    close_desk(&d);
+}
+
 static void trouble(void **state) {
     (void)state;
     Desk d = desk();
@@ -219,6 +253,7 @@ static int clean_up(void **state) {
 
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, clean_up)
 int main(void) {
-    const struct CMUnitTest tests[] = {T(nothing_unless_asked), T(text_and_back), T(trouble), T(little_memory)};
+    const struct CMUnitTest tests[] = {T(nothing_unless_asked), T(text_and_back), T(policies_judged), T(trouble),
+                                       T(little_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,8 +191,9 @@ static void demand_is_exact_json(void **state) {
         b.s,
         "{\"known\":true,\"lane\":{\"global_read\":0.1,\"global_write\":0,\"private_read\":0,"
         "\"private_write\":1.152921504606847e+18},\"row\":{\"global_read\":0,\"global_write\":0,\"private_read\":0,"
-        "\"private_write\":0},\"first_read\":0,\"lane_rounds\":8,\"lane_packs\":0,\"collectives\":0,"
-        "\"barriers\":0,"
+        "\"private_write\":0},\"first_read\":0,\"weight_read\":0,\"pack_write\":0,"
+        "\"store_bytes\":0,\"lane_rounds\":8,\"lane_packs\":0,\"lane_chain\":0,\"lane_waits\":0,"
+        "\"lane_shared\":0,\"collectives\":0,\"barriers\":0,"
         "\"lane_ops\":{\"free\":0,\"alu\":0,\"div\":0,\"special\":0,\"convert\":0,\"memory\":0},"
         "\"row_ops\":{\"free\":0,\"alu\":0,\"div\":0,\"special\":4096,\"convert\":0,\"memory\":0},"
         "\"shared_bytes\":0,\"launches\":0,\"live_values\":0,\"stripe_slots\":0,\"stripe_slots_sum\":0,"

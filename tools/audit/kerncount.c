@@ -207,7 +207,7 @@ static void join(Reader *r, bool first, Type t) {
     if (first) r->c->barriers += r->loop;
 }
 
-static bool touch(Reader *r, const char *name, bool write, char rank) {
+static bool touch(Reader *r, const char *name, Type t, bool write, char rank) {
     int s = 0;
     if (!index_of(r, name, 's', r->nstripes, &s)) return false;
     Held *h = &r->stripe[s];
@@ -217,6 +217,7 @@ static bool touch(Reader *r, const char *name, bool write, char rank) {
         add(r, &c->lane.private_write, &c->row.private_write, rank, bytes);
     else
         add(r, &c->lane.private_read, &c->row.private_read, rank, bytes);
+    if (h->ty != t) op_add(r, CONVERT, rank);
     if (h->first < 0) h->first = (int)c->own_sweeps - r->sweep;
     h->last = (int)c->own_sweeps - r->sweep;
     return true;
@@ -284,7 +285,7 @@ static bool instruction(Reader *r) {
     else if (same_text(op, "storep") || same_text(op, "store1"))
         return memory(r, first, t, true, own);
     else if (same_text(op, "get") || same_text(op, "put"))
-        return touch(r, first, *op == 'p', own);
+        return touch(r, first, t, *op == 'p', own);
     else if (same_text(op, "seg"))
         op_add(r, ALU, own);
     else if (same_text(op, "stores"))
