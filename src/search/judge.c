@@ -34,6 +34,22 @@ static int by_score(const void *x, const void *y) {
     return *a < *b ? -1 : *a > *b; /* ties keep the space's order, so that the same question has the same answer */
 }
 
+/* A kernel for a range is to be good for all of it, and what fits a cache at half of the largest extent need not at the
+ * whole: both count alike, element for element. The demand shown is that of the largest. */
+static Err score_range(Search *s, Trial *t, const Kern *k, const Launch *l, Cx *own) {
+    const int axis = shape_ranged(&k->shape);
+    const int64_t most = k->shape.n[axis], half = i64_max(k->shape.least[axis], most / 2);
+    Demand d;
+    Score at;
+    kern_count(own, kern_at(own, k, half), &d);
+    Err err = cost_score(own, s->policy, &d, &s->pb->caps, l, s->coef, &at);
+    if (err) return err;
+    const double share = at.total * (double)most / (double)half;
+    score_add(&t->score, "half the extent, twice", t->score.nterms ? t->score.term[0].unit : "", share);
+    t->score.total = (t->score.total + share) / 2;
+    return OK;
+}
+
 static Err score_one(Cx *cx, Search *s, Trial *t, Cx *own) {
     Kern *k;
     Err err = kern_lower(own, s->pb, &t->plan, &k);
@@ -41,6 +57,7 @@ static Err score_one(Cx *cx, Search *s, Trial *t, Cx *own) {
     Launch l = search_launch(s->pb, &t->plan);
     if (s->bed && s->bed->cold) l.copies = bed_copies(s->pb);
     if (!err) err = cost_score(own, s->policy, &t->demand, &s->pb->caps, &l, s->coef, &t->score);
+    if (!err && shape_ranged(&s->pb->shape) >= 0) err = score_range(s, t, k, &l, own);
     if (err)
         search_failed(cx, t,
                       slug_err(own->first ? own->first->slug : S_INTERNAL) == ERR_REFUSED ? FATE_REFUSED : FATE_FAILED,

@@ -99,6 +99,14 @@ check 'the very problem' holds 'd["recall"]["how"] == "exact" and d["recall"]["i
 plan_of() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["plan"])' "$1"; }
 same_plan() { [ "$(plan_of r.json)" = "$(plan_of w.txt)" ]; }
 check 'with the plan that was found' same_plan
+ranged() { rf tune "$soft" softmax --shape "rows=8,$1" --isa portable --store ranges.db --receipt r.json -q "${@:2}"; }
+check 'a kernel for a range is tuned' ranged n=1..64 --budget-candidates 2
+check 'and recalled for that range' ranged n=1..64 --effort recall
+check 'as the very problem' holds 'd["recall"]["how"] == "exact" and d["shape"]["n"] == {"from": 1, "to": 64}' cat r.json
+check 'one for a range near it' ranged n=2..100 --effort recall
+check 'is recalled from that one' holds 'd["recall"]["how"] == "nearest" and d["recall"]["shape"] == "rows=8,n=1..64"' cat r.json
+check 'one for a single extent' ranged n=64 --effort recall
+check 'is not' holds 'd["recall"]["how"] == "estimate"' cat r.json
 check 'recall for another shape' rf emit "$soft" softmax --shape rows=8,n=400 --isa portable --effort recall -o e.c -q
 check 'a near one' rf tune "$soft" softmax --shape rows=8,n=400 --isa portable --effort recall --receipt r.json -q
 check 'is said to be near' holds 'd["recall"]["how"] == "nearest" and d["recall"]["shape"] == "rows=8,n=300"' cat r.json

@@ -84,7 +84,7 @@ Slot *match_slots(Match *p, const Args *a, int *n) {
     for (int x = 0; x < p->prog->naxes; x++)
         if (abi.row[x] >= 0) s[abi.row[x]].i = p->shape.n[x];
     const int extent = prog_extent(p->pb.prog, &p->pb.shape);
-    if (extent >= 0) s[abi.scalar[extent]].i = p->shape.n[shape_ranged(&p->pb.shape)];
+    if (extent >= 0) s[abi.scalar[extent]].i = a->scalar[extent].i;
     return s;
 }
 
@@ -180,6 +180,8 @@ static void arguments(Match *p, int64_t n) {
     memset(p->bytes, 0, sizeof p->bytes);
     randargs(&p->cx, p->prog, &p->shape, p->fill, p->seed, p->gaps, &a);
     spread(p, &a, p->fill, p->seed);
+    const int extent = prog_extent(p->pb.prog, &p->pb.shape);
+    if (extent >= 0) a.scalar[extent].i = n; /* behind those of the program as written */
     copy_args(p, &a, &p->interp);
     copy_args(p, &a, &p->cpu);
 }
