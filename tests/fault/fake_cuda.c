@@ -5,7 +5,9 @@
  *     local=BYTES    of every function             launch, sync, memory, module      the call of that kind fails
  *     copy           a launch copies the first parameter's rows to the second        corrupt=THREADS   one of so many
  *                    threads loses the context: it and every call after it in this process fail
- * fake_last tells the last launch: blocks, threads, on-chip bytes, and whether the function was built for loose memory.
+ *     capture        the caller captures: loading a module is forbidden, but for a thread whose mode is relaxed
+ * fake_last tells the last launch: blocks, threads, on-chip bytes, and whether the function was built for loose memory;
+ * and the context that was current then. fake_context makes one current in the calling thread, as its caller would.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +20,8 @@ typedef struct Last {
     unsigned blocks, threads, shared, launches, modules;
     int64_t first, rows;
     unsigned overlap;
-    void *stream;
+    void *stream, *context;
+    unsigned retained;
 } Last;
 Last fake_last;
 
@@ -63,9 +66,20 @@ static int attribute(int *x, int which, int d) {
     return 0;
 }
 static char context, fn;
-static void *current;
+static _Thread_local void *stack[8]; /* of contexts; the first is the caller's */
+static _Thread_local int depth, capture_mode;
+void fake_context(void *ctx) {
+    stack[0] = ctx;
+}
+int fake_depth(void) { /* contexts that were pushed and not popped */
+    return depth;
+}
+int fake_capture_mode(void) {
+    return capture_mode;
+}
 static int retain(void **ctx, int d) {
     (void)d;
+    fake_last.retained++;
     return *ctx = &context, 0;
 }
 static int release(int d) {
@@ -73,27 +87,32 @@ static int release(int d) {
     return 0;
 }
 static int ctx_current(void **ctx) {
-    return *ctx = current, 0;
+    return *ctx = stack[depth], 0;
 }
 static int ctx_device(int *d) {
     return *d = 0, 0;
 }
 static int push(void *ctx) {
-    return current = ctx, 0;
+    if (depth == 7) return FAILED;
+    return stack[++depth] = ctx, 0;
 }
 static int pop(void **ctx) {
-    return *ctx = current, current = NULL, 0;
+    if (!depth) return FAILED;
+    return *ctx = stack[depth--], 0;
 }
 static int sync_ctx(void) {
     return fails("sync", FAILED);
 }
 static int mode(int *m) {
-    (void)m;
-    return 0;
+    int before = capture_mode;
+    capture_mode = *m;
+    return *m = before, 0;
 }
 static int load(void **m, const void *image) {
+    enum { RELAXED = 2 };
     (void)image;
-    fake_last.modules++;
+    if (word("capture") && fake_last.launches && capture_mode != RELAXED) return FAILED; /* it began with a launch */
+    __atomic_add_fetch(&fake_last.modules, 1, __ATOMIC_RELAXED);
     return *m = &context, fails("module", FAILED);
 }
 static int one(void *x) {
@@ -143,7 +162,9 @@ static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsi
                   void *s, void **args, void **more) {
     (void)f, (void)y, (void)z, (void)ty, (void)tz, (void)more;
     fake_last.stream = s;
-    fake_last.blocks = x, fake_last.threads = tx, fake_last.shared = shared, fake_last.launches++;
+    fake_last.context = stack[depth];
+    fake_last.blocks = x, fake_last.threads = tx, fake_last.shared = shared;
+    __atomic_add_fetch(&fake_last.launches, 1, __ATOMIC_RELAXED);
     memcpy(&fake_last.first, args[1], 8);
     memcpy(&fake_last.rows, args[2], 8);
     const char *corrupt = word("corrupt=");

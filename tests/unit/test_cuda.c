@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -274,7 +275,8 @@ typedef struct Last { /* as there */
     unsigned blocks, threads, shared, launches, modules;
     int64_t first, rows;
     unsigned overlap;
-    void *stream;
+    void *stream, *context;
+    unsigned retained;
 } Last;
 
 typedef struct Fake {
@@ -428,6 +430,108 @@ static void test_holds_stay_apart(void **state) {
         arena_free(cx.a);
     }
     nvrtc_close(&rtc);
+}
+
+static void *fake_fn(const Fake *f, const char *name) {
+    void *at = dlsym(f->lib, name);
+    assert_non_null(at);
+    return at;
+}
+
+/* The context that the caller has current is the one that is used; where there is none, the device's primary one, which
+ * the thread does not keep. */
+static void test_contexts(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    _Alignas(16) static char memory[64], mine;
+    for (int own = 0; own < 2; own++) {
+        Fake f;
+        Module *m;
+        fake_open(&f, "", "W=32 V=4 P=4");
+        void (*make_current)(void *);
+        int (*depth)(void);
+        void *at = fake_fn(&f, "fake_context"), *count = fake_fn(&f, "fake_depth");
+        memcpy(&make_current, &at, sizeof at);
+        memcpy(&depth, &count, sizeof count);
+        make_current(own ? &mine : NULL);
+        Slot s[16] = {{.p = memory}, {.p = memory}};
+        assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+        assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
+        assert_true(own ? f.last->context == &mine : f.last->context && f.last->context != &mine);
+        assert_int_equal(f.last->retained, own ? 0 : 1);
+        assert_int_equal(depth(), 0);
+        void *primary = f.last->context;
+        make_current(&memory); /* of another library, later: what was built lives in the first */
+        assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
+        assert_ptr_equal(f.last->context, primary);
+        assert_int_equal(depth(), 0);
+        make_current(NULL);
+        mod_free(m);
+        fake_close(&f);
+    }
+}
+
+/* A launch that needs the slower form builds it in the midst of a capture, and leaves the capture's mode as it was. */
+static void test_capture(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    _Alignas(16) static char memory[64];
+    Fake f;
+    Module *m, *other;
+    fake_open(&f, "capture", "W=32 V=4 P=4");
+    int (*mode)(void);
+    void *at = fake_fn(&f, "fake_capture_mode");
+    memcpy(&mode, &at, sizeof at);
+    Slot s[16] = {{.p = memory}, {.p = memory}};
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    assert_int_equal(mod_launch_in(&f.cx, m, memory, s, 64, 0), OK);
+    assert_ptr_equal(f.last->stream, memory);
+    s[0].p = memory + 4;
+    assert_int_equal(mod_launch_in(&f.cx, m, memory, s, 64, 0), OK);
+    assert_int_equal(f.last->modules, 2);
+    assert_int_equal(mode(), 0);
+    expect(&f, mod_build(&f.cx, f.d, &f.u, &other), S_BUILD_LOAD); /* what the caller asks for is not hidden from it */
+    mod_free(m);
+    fake_close(&f);
+}
+
+typedef struct Side {
+    Module *m;
+    Slot *slots;
+    int failed;
+} Side;
+
+static void *launches(void *user) {
+    Side *side = user;
+    for (int i = 0; i < 2000; i++) side->failed += mod_launch(NULL, side->m, side->slots, 64, 0) != OK;
+    return NULL;
+}
+
+/* Two threads launch one kernel at once, both on memory that its packs do not fit: the slower form is built once. */
+static void test_threads(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    _Alignas(16) static char memory[64];
+    Fake f;
+    Module *m;
+    fake_open(&f, "", "W=32 V=4 P=4");
+    Slot s[16] = {{.p = memory + 4}, {.p = memory}};
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    Side side[2] = {{m, s, 0}, {m, s, 0}};
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&thread[i], NULL, launches, &side[i]), 0);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    assert_int_equal(side[0].failed + side[1].failed, 0);
+    assert_int_equal(f.last->launches, 4000);
+    assert_int_equal(f.last->modules, 2);
+    mod_free(m);
+    fake_close(&f);
 }
 
 static void test_clusters(void **state) {
@@ -597,6 +701,8 @@ int main(void) {
         cmocka_unit_test(test_device),         cmocka_unit_test(test_launch),
         cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),
         cmocka_unit_test(test_legal),          cmocka_unit_test(test_holds_stay_apart),
+        cmocka_unit_test(test_contexts),       cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
