@@ -312,6 +312,7 @@ static void make_output(Gen *g, int i, int val, int how) {
 Err randprog(Cx *cx, const uint8_t *bytes, size_t n, Prog **out, Shape *s) {
     Prog *p = *out = NEW(cx->a, Prog);
     p->name = "random";
+    *s = (Shape){0};
     for (int i = 0; i < MAX_AXES; i++) s->n[i] = -1;
     Gen g = {.cx = cx, .p = p, .s = s, .bytes = bytes, .n = n};
     int how[3];

@@ -18,7 +18,9 @@ static const OracleOptions plain = {.serial = 0, .joins = 0, .stat = STAT_TWO_PA
 static void test_generator(void **state) {
     (void)state;
     bool ops[OP_COUNT] = {false}, reds[RED_COUNT] = {false};
+    bool in[TY_COUNT] = {false}, out[TY_COUNT] = {false}, cast[TY_COUNT] = {false}, policy[2] = {false, false};
     int partial = 0, gathers = 0, filled = 0, declared = 0, scalars = 0, many = 0;
+    int masks = 0, columns = 0, middles = 0, broadcasts = 0, row_indexes = 0, two_rows = 0;
     for (uint64_t seed = 0; seed < 5000; seed++) {
         uint8_t bytes[RANDPROG_BYTES];
         const size_t n = randprog_bytes(seed, bytes);
@@ -39,13 +41,32 @@ static void test_generator(void **state) {
             if (v->op == OP_LOAD && !val_in_place(p, v)) gathers++, filled += v->fill >= 0;
             if (v->op == OP_IDX && p->axis[v->axis].ext >= 0) declared++;
             if (v->op == OP_SCALAR) scalars++;
+            if (v->op == OP_CAST) cast[v->to] = true;
+            if (v->op == OP_RED) policy[v->policy == POLICY_ORDERED] = true;
+            masks += v->op == OP_WHERE && v->axes & ~p->row_axes && p->val[v->a[0]].axes & ~p->row_axes;
+            row_indexes += v->op == OP_IDX && p->axis[v->axis].row;
         }
+        for (int i = 0; i < p->nparams; i++) { /* types, and where the axes lie in memory */
+            const Param *x = &p->param[i];
+            if (x->dir == DIR_IN) in[x->ty] = true;
+            if (x->dir == DIR_OUT) out[x->ty] = true;
+            if (x->rank < 2) continue;
+            columns += p->axis[x->axis[x->rank - 1]].row;
+            middles += x->rank > 2 && !p->axis[x->axis[1]].row;
+            broadcasts += x->dir == DIR_IN && !p->axis[x->axis[0]].row;
+        }
+        two_rows += (p->row_axes & (p->row_axes - 1)) != 0;
         many += p->nouts > 1;
         arena_free(cx.a);
     }
     for (int i = 0; i < OP_COUNT; i++)
         if (op_info((Op)i)->form != FORM_X && !ops[i]) fail_msg("no program has %s", op_info((Op)i)->text);
     for (int i = 0; i < RED_COUNT; i++) assert_true(reds[i]);
+    for (int t = TY_BOOL; t < TY_COUNT; t++)
+        if (!in[t] || !out[t] || !cast[t])
+            fail_msg("no program has %s as an input, an output and a cast", ty_text((Ty)t));
+    assert_true(policy[0] && policy[1] && masks > 50 && columns > 50 && middles > 50 && broadcasts > 50);
+    assert_true(row_indexes > 50 && two_rows > 50);
     assert_true(ops[OP_CAST] && partial > 50 && gathers > 50 && filled > 50 && declared > 50 && scalars > 50 &&
                 many > 50);
 }
