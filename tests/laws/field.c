@@ -431,6 +431,10 @@ double field_seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+bool field_slow(void) {
+    return field_nplans < COUNT(field_plans);
+}
+
 bool field_far(void) {
     return lab.far;
 }

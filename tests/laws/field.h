@@ -111,7 +111,8 @@ bool field_same(Ty ty, const void *x, const void *y, int64_t n);
 double field_rounded(Ty ty, double x); /* x as ty keeps it */
 double field_seconds(void);            /* of a clock that only goes forward */
 
-bool field_far(void); /* is the device another one than the host, named by ROWFOLD_TEST_DEVICE? */
+bool field_slow(void); /* is it one for which few plans, and no long rows, have to do (ROWFOLD_TEST_PLANS)? */
+bool field_far(void);  /* is the device another one than the host, named by ROWFOLD_TEST_DEVICE? */
 /* A test that does not apply says why. */
 void field_skip(const char *id, const char *why);
 #endif
