@@ -20,11 +20,11 @@ static const char norm[] =
 
 static void lengths(void **state) {
     (void)state;
-    static const int sizes[] = {0, 1, 2, 3, 13, 31, 32, 33, 127, 509, 1023, 1024, 1025, 8191, 128256};
+    static const int sizes[] = {0, 1, 2, 3, 13, 31, 32, 33, 127, 509, 1023, 1024, 1025, 8191, 128256, 262144, 1000003};
     static const char *const pins[] = {"W=16", "W=32,V=2", "W=96", "W=16,hold.x=register,V=4", "W=64,stat=online"};
     static const Ty types[] = {TY_F32, TY_BF16, TY_F16};
     for (int i = 0; i < COUNT(sizes); i++) {
-        int n = sizes[i], rows = n > 10000 ? 2 : 3;
+        int n = sizes[i], rows = n > 200000 ? 1 : n > 10000 ? 2 : 3;
         Ty ty = types[i % 3];
         int64_t each = ty_bytes(ty), bytes = each * n;
         const char *pin = pins[i % 5];
