@@ -111,6 +111,17 @@ static Err use_calibration(Cx *cx, const Request *q, Made *m) {
     return err;
 }
 
+/* Who says how many threads there are leaves the search no choice of them; a number that is no value of the dimension
+ * is the device's own. */
+static const char *pin_threads(Cx *cx, const Request *q) {
+    Item it;
+    if (q->threads < 1 || q->caps->kind != KIND_HOST) return q->pin;
+    for (const char *at = q->pin ? q->pin : ""; item_next(&at, &it);)
+        if (dim_find(it.name, it.nname) == DIM_threads) return q->pin;
+    return arena_printf(cx->a, "%s%sthreads=%d", q->pin ? q->pin : "", q->pin && *q->pin ? "," : "",
+                        dim_is_legal(DIM_threads, q->threads) ? q->threads : 0);
+}
+
 Err drive_compile(Cx *cx, const Request *q, Made *m) {
     Err err = problem_make(cx, q->prog, &q->shape, q->caps, q->strided, &m->pb);
     if (err) return err;
@@ -122,7 +133,7 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     *s = (Search){.pb = &m->pb,
                   .dev = q->dev,
                   .effort = q->effort,
-                  .pin = q->pin,
+                  .pin = pin_threads(cx, q),
                   .open = q->open,
                   .strategy = q->strategy,
                   .joint = q->joint,

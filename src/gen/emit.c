@@ -278,6 +278,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .text = all.s,
                   .bytes = all.n,
                   .abi = k->abi,
+                  .threads = k->plan.threads,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,
                   .cluster = k->plan.cluster,

@@ -235,6 +235,9 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "tail=head-shift: not on %s machines", kind_text(kind));
     if (plan->segments && kind == KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "segments=on: not on %s machines", kind_text(kind));
+    if (plan->threads && kind != KIND_HOST)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "threads=%d: not on %s machines", plan->threads,
+                    kind_text(kind));
     if (plan->prefetch && kind != KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "prefetch=%d: not on %s machines", plan->prefetch,
                     kind_text(kind));

@@ -461,6 +461,21 @@ static void single_lanes(Cx *cx, const Problem *pb, const Holdable *all, int64_t
     set_dim(cx, s, DIM_P, (const int[]){1, 4}, W == 1 ? 2 : 1);
 }
 
+/* Threads of a CPU that share the rows. A call of some microseconds is over before a second one helps, one of a
+ * millisecond wants all; in between it is measured. */
+static void host_threads(Cx *cx, const Problem *pb, int64_t n, Space *s) {
+    enum { FEW = 16000, MANY = 1 << 20 }; /* elements; the launch itself takes one thread below FEW */
+    int v[16], count = 0;
+    int64_t all = n;
+    for (int i = 0; i < pb->prog->naxes && all >= 0; i++)
+        if (pb->prog->row_axes >> i & 1 && (pb->shape.n[i] < 0 || !mul_fits(all, pb->shape.n[i], &all))) all = -1;
+    const bool one = pb->caps.units == 1 || (all >= 0 && all < FEW);
+    v[count++] = one ? 1 : 0;
+    for (int t = 1; t < pb->caps.units && !one && all >= 0 && all < MANY && count < COUNT(v); t *= 2)
+        if (dim_is_legal(DIM_threads, t)) v[count++] = t;
+    set_dim(cx, s, DIM_threads, v, count);
+}
+
 static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
     for (int i = 0; i < all->n; i++) {
         const Cand *c = &all->cand[i];
@@ -491,8 +506,8 @@ static bool shed_hold(Space *s, int keep) {
 
 /* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int minor[] = {DIM_acc,      DIM_exp,  DIM_early, DIM_div,   DIM_flight, DIM_overlap, DIM_stages,
-                                DIM_prefetch, DIM_load, DIM_V,     DIM_store, DIM_P,      DIM_cluster};
+    static const int minor[] = {DIM_acc,      DIM_exp,     DIM_early, DIM_div, DIM_flight, DIM_overlap, DIM_stages,
+                                DIM_prefetch, DIM_threads, DIM_load,  DIM_V,   DIM_store,  DIM_P,       DIM_cluster};
     static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
     while (space_count(s) > SPACE_DEFAULT) {
         bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
@@ -642,6 +657,8 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     bool host = pb->caps.kind == KIND_HOST, ordered = is_ordered(pb->prog);
     int64_t joined = segmented(cx, pb), n = joined ? joined : widest(&sc);
     if (joined) set_dim(cx, out, DIM_segments, (const int[]){1, 0}, 2);
+    int64_t elements = 1;
+    for (int i = 0; i < sc.ndomains; i++) elements = i64_max(elements, sc.domain[i].n_serial * sc.domain[i].n_mapped);
     int stat[STAT_COUNT], nstat = 0;
     for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++)
         if (all.stat[st]) stat[nstat++] = st;
@@ -669,6 +686,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
+        host_threads(cx, pb, elements, out);
         set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER},
                 1); /* whole registers first: one joined in itself */
     } else {

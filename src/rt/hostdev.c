@@ -32,6 +32,7 @@ typedef struct HostModule {
     HostFn *fn;
     void *handle;
     int64_t row_elements, group; /* work of a row; rows that belong together */
+    int threads;                 /* of launches that do not say; 0: the device's */
 } HostModule;
 
 static const char *preset_of(Isa isa) {
@@ -177,6 +178,7 @@ static Err host_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (!m) return rt_oom(cx, "a module", sizeof *m);
     m->row_elements = i64_max(1, u->elements_per_row);
     m->group = i64_max(1, u->rows_per_group);
+    m->threads = u->threads;
     m->m.facts = (Facts){.registers = -1,
                          .local_bytes = -1,
                          .shared_bytes = -1,
@@ -249,6 +251,7 @@ static Err host_launch(Cx *cx, Module *mod, const Slot *slots, int64_t rows, int
     (void)cx;
     const HostModule *m = (const HostModule *)mod;
     HostDevice *h = (HostDevice *)mod->dev;
+    if (threads == 0) threads = m->threads;
     if (threads == 0 || threads > h->threads) threads = h->threads;
     int64_t elements = 0;
     if (threads > 1 && !mul_fits(rows, m->row_elements, &elements)) elements = INT64_MAX;

@@ -103,6 +103,7 @@ typedef struct Unit {
     const char *text;  /* whole source, no includes */
     size_t bytes;
     Abi abi;
+    int threads; /* of hosts: that share the rows; 0: as many as the launch is given */
     int lanes, rows_per_group;
     int cluster;  /* GPUs: groups that share a row, each of `lanes` threads */
     bool overlap; /* GPUs: may start before the launch ahead of it in its stream ends, whose results it waits for */

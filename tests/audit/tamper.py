@@ -14,7 +14,7 @@ import sys
 SUITE = """\
 kernels/softmax.row softmax rows=6,n=129 f32
 kernels/layernorm.row layernorm rows=5,n=70 bf16
-kernels/reduce.row argmax rows=8,n=40 f32 pin=V=1,U=1,P=1,acc=1,flight=1,combine=outer,store=plain,prefetch=0
+kernels/reduce.row argmax rows=8,n=40 f32 pin=V=1,U=1,P=1,acc=1,flight=1,combine=outer,store=plain,prefetch=0,threads=0
 kernels/softmax.row softmax rows=1,n=140000 f32 regimes=resident
 """
 FIGURES = "device.batch.cold,device.batch.resident,end_to_end.single.resident"

@@ -257,7 +257,7 @@ check 'a cache that cannot be' exits 0 'right' env ROWFOLD_CACHE=/proc/none "$ro
 
 # ---- plan and emit ----
 check 'plan' exits 0 'Candidates, best first' rf plan "$soft" --shape n=4096 --device preset:avx512
-check 'plan tells the demand' exits 0 'row: global read +16384' rf plan "$soft" --shape n=4096 --device preset:avx512
+check 'plan tells the demand' exits 0 'row: global read +32768' rf plan "$soft" --shape n=4096 --device preset:avx512 --pin stat=two-pass,hold.x=reload,hold.e=register
 check 'plan tells refusals' exits 0 'plan\.[a-z_]+ +hold' rf plan "$soft" --shape n=4096 --device preset:avx512
 check 'plan --why explains them' exits 0 '^plan\.[a-z_]+: [A-Z]' rf plan "$soft" --shape n=4096 --device preset:avx512 --why
 check 'plan --kern' exits 0 '^kern ' rf plan "$soft" --shape n=4096 --device preset:avx512 --kern

@@ -9,7 +9,8 @@ static int draw(const Caps *c, Rng *r, int d) {
     switch (d) { /* what the machine lacks is not worth a draw */
     case DIM_load: return c->has_keep ? v : LOAD_PLAIN;
     case DIM_store: return c->has_stream_store ? v : STORE_PLAIN;
-    case DIM_prefetch: return c->kind == KIND_HOST ? v : 0;
+    case DIM_prefetch:
+    case DIM_threads: return c->kind == KIND_HOST ? v : 0;
     case DIM_early: return c->kind == KIND_CUDA || c->kind == KIND_METAL ? v : 0;
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
     case DIM_exp: return v != EXP_FAST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;

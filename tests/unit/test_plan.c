@@ -620,6 +620,26 @@ static void space_texts(void **state) {
     assert_true(space_count(&huge) == INT64_MAX);
 }
 
+/* A call of two microseconds takes one thread; one of milliseconds all that there are; in between it is searched. */
+static void threads_by_size(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, n;
+        int units, first, count;
+    } row[] = {
+        {17, 257, 8, 1, 1}, {8192, 4096, 8, 0, 1}, {64, 1000, 8, 0, 2}, {64, 1000, 1, 1, 1}, {-1, 4096, 8, 0, 1}};
+    for (int i = 0; i < COUNT(row); i++) {
+        Fix f;
+        Space s;
+        fix_at(&f, "softmax", TY_F32, "avx512", row[i].rows, row[i].n);
+        f.pb.caps.units = row[i].units;
+        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
+        assert_int_equal(s.n[DIM_threads], row[i].count);
+        assert_int_equal(s.value[DIM_threads][0], row[i].first);
+        done(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_print_and_read_back),
@@ -632,6 +652,7 @@ int main(void) {
         cmocka_unit_test(live_ranges_are_charged),
         cmocka_unit_test(prior_search),
         cmocka_unit_test(default_spaces),
+        cmocka_unit_test(threads_by_size),
         cmocka_unit_test(space_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

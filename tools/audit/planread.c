@@ -35,6 +35,7 @@ static const Dim dims[] = {
     {"exp", "exact fast own"},
     {"overlap", "off on fetch"},
     {"segments", "off on"},
+    {"threads", NULL},
 };
 enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
