@@ -2,6 +2,7 @@
 """A genuine record, and copies of it that were tampered with, one way each: the auditor confirms the first and finds every other one,
 naming the claim. The tamperer makes anew every hash of content that can be made from the record. usage: tamper.py ROWFOLD AUDITOR FOLDER"""
 import copy
+import functools
 import hashlib
 import json
 import pathlib
@@ -28,9 +29,10 @@ def number(x):
     return s if re.search(r"[.e]", s) else s + ".0"
 
 
+@functools.lru_cache(None)  # the same few names and sources stand in every copy
 def text(s):
     short = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return '"' + "".join(short.get(c) or (c if c >= " " else "\\u%04X" % ord(c)) for c in s) + '"'
+    return '"' + re.sub(r'["\\\x00-\x1f]', lambda m: short.get(m[0]) or "\\u%04X" % ord(m[0]), s) + '"'
 
 
 def canonical(j):
@@ -663,8 +665,9 @@ def main(rowfold, auditor, folder):
         for record, catalogs in ((base, [ref, cand]), (base, []), (bench, []), (ref, [])):
             code, names, more = audit(auditor, record, *catalogs)
             told(code == 0, f"{record.name} as it was written is confirmed{' beside its catalogs' if catalogs else ''}", more)
-        genuine = json.loads(base.read_text())
-        told(canonical(genuine) + "\n" == base.read_text(), "this script's canonical text is the record's")
+        recorded = base.read_text()
+        genuine = json.loads(recorded)
+        told(canonical(genuine) + "\n" == recorded, "this script's canonical text is the record's")
         spaced = folder / "spaced.json"
         spaced.write_text(json.dumps(genuine, indent=1))
         told("format" in audit(auditor, spaced)[1], "format: blanks in the text")
@@ -673,7 +676,7 @@ def main(rowfold, auditor, folder):
             place.mkdir()
             if (folder / "replay.json.outputs").exists():
                 shutil.copytree(folder / "replay.json.outputs", place / "replay.json.outputs")
-            d = copy.deepcopy(genuine)
+            d = json.loads(recorded)
             try:
                 f(d, place)
             except (StopIteration, KeyError, IndexError) as e:

@@ -8,6 +8,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch" 2>/dev/null || { sleep 1; rm -rf "$scratch"; } || true' EXIT
 tap_count=0 tap_failed=0
 
+# Python as the scripts use it, which is for its own library alone: the interpreter behind what may be a version manager's script, and without
+# the search for packages, which together take ten times as long as Python's start.
+python=$(python3 -c 'import sys; print(sys.executable)')
+python3() { "$python" -S "$@"; }
+export python
+export -f python3
+
 # check NAME COMMAND...: passes when the command succeeds; its output is shown when it does not.
 check() {
     local name=$1 output
@@ -35,6 +42,22 @@ exits() {
         printf 'wanted exit %s and /%s/, got exit %s and:\n%s\n' "$want" "$pattern" "$rc" "$output"
         return 1
     fi
+}
+# holds EXPRESSION COMMAND...: stdout is one JSON document d for which Python's EXPRESSION is true; it may ask for the exit code rc too, and for
+# e, what on stderr is JSON, line by line
+holds() {
+    local expression=$1 rc=0
+    shift
+    "$@" >"$scratch/holds.out" 2>"$scratch/holds.err" </dev/null || rc=$?
+    RC=$rc python3 -c 'import json, os, sys
+rc, out, err = int(os.environ["RC"]), open(sys.argv[2]).read(), open(sys.argv[3], errors="replace").read()
+try:
+    d = json.loads(out)
+except ValueError as why:
+    sys.exit("not JSON (exit %d, %s): %s\n%s" % (rc, why, out[:1500], err))
+e = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+sys.exit(0 if eval(sys.argv[1]) else "false: %s (exit %d) of %s\n%s" % (sys.argv[1], rc, json.dumps(d)[:1500], err[:1500]))' \
+        "$expression" "$scratch/holds.out" "$scratch/holds.err"
 }
 done_testing() {
     echo "1..$tap_count"

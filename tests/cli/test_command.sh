@@ -37,16 +37,6 @@ values = struct.unpack("<%d%s" % (len(body) // struct.calcsize(code), code), bod
 print(head["descr"], head["shape"], head["fortran_order"], *("%g" % v for v in values))
 P
 }
-# holds EXPRESSION COMMAND...: stdout is one JSON document d, for which the Python expression is true
-holds() {
-    local expression=$1 output rc=0
-    shift
-    output=$("$@" 2>"$scratch/stderr") || rc=$?
-    printf '%s' "$output" | python3 -m json.tool >/dev/null || { echo "not JSON (exit $rc): $output"; cat "$scratch/stderr"; return 1; }
-    printf '%s' "$output" | RC=$rc python3 -c 'import json, os, sys
-d, rc = json.load(sys.stdin), int(os.environ["RC"])
-sys.exit(0 if eval(sys.argv[1]) else "false: %s (exit %d) of %s" % (sys.argv[1], rc, json.dumps(d)[:1500]))' "$expression"
-}
 # says WANTED COMMAND...: exits 0 and stdout is exactly that
 says() {
     local want=$1 got
@@ -330,11 +320,14 @@ check 'emit into no folder' exits 6 'file.write' rf emit "$soft" --shape n=100 -
 
 # ---- tune ----
 tune=(tune "$soft" --shape rows=16,n=256 --budget-candidates 3)
-check 'tune' exits 0 'of the measured copy ceiling' rf "${tune[@]}"
-check 'tune tells the verdict' exits 0 'verdict +right: 4096 elements' rf "${tune[@]}"
+check 'tune' eval 'rf "${tune[@]}" >tuned'
+check 'tune tells its share of the ceiling' grep -q 'of the measured copy ceiling' tuned
+check 'tune tells the verdict' grep -qE 'verdict +right: 4096 elements' tuned
 check 'tune keeps a receipt' bash -c 'ls "$1"/rowfold/receipts/softmax-*.json | head -n 1 | xargs python3 -m json.tool' _ "$XDG_DATA_HOME"
 check 'tune as JSON' holds 'd["timed"] == 3 and d["time_s"] > 0 and d["time_min_s"] <= d["time_s"] <= d["time_max_s"] and d["verdict"]["ok"] and d["share_of_copy"] > 0 and d["receipt"].endswith(".json") and not d["interrupted"]' rf "${tune[@]}" --json
-check 'tune names its receipt' exits 0 'receipt +r.json' rf "${tune[@]}" --receipt r.json
+one=("${tune[@]}")
+one[-1]=1 # where it is not the search that is looked at: a candidate alone has no finals
+check 'tune names its receipt' exits 0 'receipt +r.json' rf "${one[@]}" --receipt r.json
 check 'which is JSON' python3 -m json.tool r.json
 check 'tune of one exact plan' exits 0 '1 tried' rf tune "$soft" --shape rows=16,n=256 --effort exhaustive --plan "$(rf plan "$soft" --shape n=256 2>/dev/null | sed -n 's/^plan  *//p')"
 check 'tune without rows' exits 2 'bench.rows|shape' rf tune "$soft" --shape n=256
@@ -342,10 +335,10 @@ check 'tune of no rows' exits 2 'bench.nothing' rf tune "$soft" --shape rows=0,n
 check 'tune of rows without elements' exits 2 'bench.nothing' rf tune "$soft" --shape rows=4,n=0
 check 'tune on a preset' exits 5 'device.not_here' rf tune "$soft" --shape rows=1,n=16 --device preset:h200
 check 'exhaustive past its budget' exits 4 'plan.space_too_large' rf tune "$soft" --shape rows=1,n=256 --effort exhaustive --budget-candidates 2
-check 'receipt that cannot be written' exits 6 'file.write' rf "${tune[@]}" --receipt none/r.json
-check 'receipts without a home' exits 0 'lies in this folder instead' env -u XDG_DATA_HOME -u HOME "$rowfold" "${tune[@]}"
-check 'receipts in a folder that cannot be' exits 0 'receipt cannot be kept in /proc' env XDG_DATA_HOME=/proc/none "$rowfold" "${tune[@]}"
-quiet() { local out; out=$(rf "${tune[@]}" --quiet 2>&1 >/dev/null); [ -z "$out" ] || { echo "$out"; return 1; }; }
+check 'receipt that cannot be written' exits 6 'file.write' rf "${one[@]}" --receipt none/r.json
+check 'receipts without a home' exits 0 'lies in this folder instead' env -u XDG_DATA_HOME -u HOME "$rowfold" "${one[@]}"
+check 'receipts in a folder that cannot be' exits 0 'receipt cannot be kept in /proc' env XDG_DATA_HOME=/proc/none "$rowfold" "${one[@]}"
+quiet() { local out; out=$(rf "${one[@]}" --quiet 2>&1 >/dev/null); [ -z "$out" ] || { echo "$out"; return 1; }; }
 check 'quiet says nothing on stderr' quiet
 long=(tune "$soft" --shape rows=1024,n=4096 --effort exhaustive)
 check 'Ctrl-C keeps the best so far' exits 130 'interrupted; this is the best so far' timeout --preserve-status -s INT 2 "$rowfold" "${long[@]}"
@@ -364,7 +357,7 @@ P
 }
 check 'a second Ctrl-C ends it at once' second
 on_terminal() { # a terminal of 100 columns, by way of Python's pty
-    python3 - "$rowfold" "${tune[@]}" <<'P'
+    python3 - "$rowfold" "${one[@]}" <<'P'
 import fcntl, os, pty, struct, sys, termios
 out = b""
 pid, fd = pty.fork()
@@ -383,8 +376,8 @@ os.waitpid(pid, 0)
 sys.stdout.write(out.decode().replace("\x1b", "<ESC>").replace("\r", "<CR>"))
 P
 }
-check 'a bar on a terminal' exits 0 '<ESC>\[K\[.*3/3  best' env TERM=xterm bash -c "$(declare -f on_terminal); tune=(${tune[*]}); rowfold=$rowfold; on_terminal"
-check 'NO_COLOR takes the colours out' exits 0 '<ESC>\[K\[#+\] 3/3' env TERM=xterm NO_COLOR=1 bash -c "$(declare -f on_terminal); tune=(${tune[*]}); rowfold=$rowfold; on_terminal"
+check 'a bar on a terminal' exits 0 '<ESC>\[K\[.*1/1  best' env TERM=xterm bash -c "$(declare -f on_terminal); one=(${one[*]}); rowfold=$rowfold; on_terminal"
+check 'NO_COLOR takes the colours out' exits 0 '<ESC>\[K\[#+\] 1/1' env TERM=xterm NO_COLOR=1 bash -c "$(declare -f on_terminal); one=(${one[*]}); rowfold=$rowfold; on_terminal"
 no_escapes() { local out; out=$(TERM=dumb on_terminal); ! grep -q ESC <<<"$out" || { echo "$out"; return 1; }; }
 check 'a dumb terminal gets plain lines' no_escapes
 

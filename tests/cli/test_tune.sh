@@ -10,23 +10,13 @@ soft=$root/kernels/softmax.row
 few=W=16:64,acc=1,flight=1,prefetch=0,threads=0,store=plain,stat=two-pass,div=exact
 tune=("$rowfold" tune "$soft" softmax --shape rows=8,n=100 --no-store --receipt r.json --pin V=1 --search "$few")
 
-# holds EXPRESSION COMMAND...: Python's EXPRESSION is true of d (the JSON on stdout), e (events on stderr) and rc
-holds() {
-    local expression=$1 rc=0
-    shift
-    "$@" >out.json 2>err.text </dev/null || rc=$?
-    RC=$rc python3 -c 'import json, os, sys
-d, rc = json.load(open("out.json")), int(os.environ["RC"])
-e = [json.loads(l) for l in open("err.text") if l.startswith("{")]
-sys.exit(0 if eval(sys.argv[1]) else "false: %s (exit %d) of %s %s" % (sys.argv[1], rc, json.dumps(d)[:1500], e[:1]))' "$expression"
-}
-
 check 'an event a candidate' holds 'rc == 0 and len(e) == d["timed"] + d["failed"] and [x["tried"] for x in e] == list(range(1, len(e) + 1)) and all(x["event"] == "candidate" and x["total"] >= x["tried"] and x["left_s"] >= 0 and x["refused"] == d["refused"] for x in e) and e[-1]["left_s"] == 0 and e[-1]["best_plan"].startswith("W=")' "${tune[@]}" --json
 check 'events tell reasons' holds 'sum(int(x.split("=")[1]) for x in e[-1]["reasons"].split(",")) == d["refused"] + d["failed"] and d["refused"] > 0' "${tune[@]}" --json --search stat=two-pass/online
-check 'quiet has no events' holds 'not e' "${tune[@]}" --json --quiet
+check 'quiet has no events' holds 'not e' "${tune[@]}" --json --quiet --budget-candidates 1
 check 'finals as JSON' holds '4 < d["finals"]["finalists"] <= 8 and d["finals"]["rounds"] >= 6 and d["finals"]["detectable"] >= 0.01 and (d["finals"]["tie"] == (d["finals"]["gain"] < d["finals"]["detectable"]))' "${tune[@]}" --json
-check 'finals in words' exits 0 'the least gain that shows is [0-9.]+%' "${tune[@]}"
-check 'the clock, where it is known' exits 0 'clock +(unknown|[0-9]+ MHz)' "${tune[@]}"
+check 'in words' eval '"${tune[@]}" --budget-candidates 2 >words'
+check 'finals in words' grep -qE 'the least gain that shows is [0-9.]+%' words
+check 'the clock, where it is known' grep -qE 'clock +(unknown|[0-9]+ MHz)' words
 check 'random' holds 'd["timed"] == 3' "${tune[@]}" --json --strategy random --budget-candidates 3
 check 'beam' holds 'd["timed"] == 5' "${tune[@]}" --json --strategy beam --budget-candidates 5
 check 'exhaustive by its name' holds 'd["timed"] + d["failed"] + d["refused"] == d["candidates"] > 8' "${tune[@]}" --json --strategy exhaustive
@@ -38,7 +28,7 @@ check 'combinations in the receipt' python3 -c 'import json; assert json.load(op
 check 'combinations of what does not exist' exits 2 'plan.unknown_dimension|plan\.' "${tune[@]}" --tune-shape 1,2
 check 'more combinations than allowed' exits 4 'combinations=' "${tune[@]}" --tune-W 16,32,64 --budget-candidates 2
 check 'a budget for compilers' holds 'd["candidates_compile_s"] > 0 and d["timed"] < d["candidates"] - d["refused"]' env ROWFOLD_CACHE= "${tune[@]}" --json --budget-compile-seconds 0.001
-check 'cold memory' holds 'd["rotated_bytes"] > 1e8 and d["time_s"] > 0' "$rowfold" tune "$soft" softmax --shape rows=1024,n=4096 --no-store --receipt r.json --pin V=1 --budget-candidates 2 --regime cold --json
+check 'cold memory' holds 'd["rotated_bytes"] > 1e8 and d["time_s"] > 0' "$rowfold" tune "$soft" softmax --shape rows=64,n=4096 --no-store --receipt r.json --pin V=1 --budget-candidates 2 --regime cold --json
 check 'cold in the receipt' python3 -c 'import json; assert json.load(open("r.json"))["regime"]["name"] == "cold"'
 check 'no such regime' exits 2 'option.value|lukewarm' "${tune[@]}" --regime lukewarm
 

@@ -11,16 +11,6 @@ soft=$root/kernels/softmax.row
 store=$XDG_DATA_HOME/rowfold/trials.db
 rf() { "$rowfold" "$@"; }
 tune() { rf tune "$soft" softmax --shape rows=8,n=300 --budget-candidates 3 --isa portable -q --receipt r.json "$@"; }
-# holds EXPRESSION COMMAND...: stdout is one JSON document d, for which the Python expression is true
-holds() {
-    local expression=$1 output rc=0
-    shift
-    output=$("$@" 2>"$scratch/stderr") || rc=$?
-    printf '%s' "$output" | RC=$rc python3 -c 'import json, os, sys
-d, rc = json.load(sys.stdin), int(os.environ["RC"])
-sys.exit(0 if eval(sys.argv[1]) else "false: %s (exit %d) of %s" % (sys.argv[1], rc, json.dumps(d)[:1500]))' "$expression" ||
-        { cat "$scratch/stderr"; return 1; }
-}
 
 # ---- nothing is there yet ----
 check 'no trials' exits 0 'nothing is remembered' rf trials

@@ -295,7 +295,7 @@ static void FO_32(void **state) {
         for (int many = 0; many < 2; many++) {
             const char *text = t ? inside : half;
             for (int call = 0; call < 2; call++) { /* the tuning call, then one from the cache */
-                rowfold_kernel *k = tune(text, "f32", "rows=4,n=1000", NULL, NULL, many && call == 0 ? 8 : 2, 0);
+                rowfold_kernel *k = tune(text, "f32", "rows=4,n=1000", NULL, NULL, many && call == 0 ? 8 : 2, 1);
                 for (int i = 0; i < 4000; i++) x[i] = want[i] = 1 + field_u(i);
                 LAUNCH(k, TENSOR(x, 4, 1000));
                 LAUNCH(field_kernel(text, "f32", "n=1000", rowfold_kernel_text(k, ROWFOLD_PLAN)),
