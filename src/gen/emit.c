@@ -268,6 +268,10 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
         buf_fmt(&all, " * %s=%lld..%lld\n", k->prog->axis[axis].name, (long long)k->shape.least[axis],
                 (long long)k->shape.n[axis]);
     buf_str(&all, " */\n");
+    if (axis >= 0 &&
+        e.words) /* where packs are one access the extent is a multiple of them, and so is what is active */
+        buf_fmt(&all, "#ifdef ROWFOLD_LOOSE\n#define PART(v) (v)\n#else\n#define PART(v) ((v) / %d * %d)\n#endif\n",
+                e.align_extent ? e.align_extent : 1, e.align_extent ? e.align_extent : 1);
     e.speak->prelude(&e, e.out.s, &all);
     buf_put(&all, e.out.s, e.out.n);
     int64_t elements = 0;

@@ -116,9 +116,10 @@ const char *gpu_active(Emit *e, const Step *s, int f, int v) {
     int64_t left = gpu_left(e, s, f), chunk = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V;
     int V = e->k->plan.V;
     if (left == LEFT_SIZE && s->number >= 0)
-        return emit_text(e, "(lane * %d + %" PRId64 " < %s)", V, (s->number + f) * chunk + v, emit_size(e, e->domain));
+        return emit_text(e, "(lane * %d + %" PRId64 " + PART(%d) < %s)", V, (s->number + f) * chunk, v,
+                         emit_size(e, e->domain));
     if (left == LEFT_SIZE)
-        return emit_text(e, "(lane * %d + %" PRId64 " < %s - %s * %" PRId64 ")", V, f * chunk + v,
+        return emit_text(e, "(lane * %d + %" PRId64 " + PART(%d) < %s - %s * %" PRId64 ")", V, f * chunk, v,
                          emit_size(e, e->domain), s->chunk, chunk);
     if (left < 0) return NULL;
     return emit_text(e, "(lane * %d < %" PRId64 ")", V, left % V ? left - v : left);

@@ -254,6 +254,29 @@ static void test_plans(void **state) {
     }
 }
 
+/* On GPUs packs are one access only where the extent of the launch is whole packs too. */
+static void test_packs(void **state) {
+    Desk *d = *state;
+    Match p;
+    Unit u;
+    PackCheck c;
+    int at = 0;
+    while (!str_eq(d->kernel[at].name, "softmax")) at++;
+    program(d, &p, at, false);
+    caps_preset("h200", &d->caps);
+    if (!match_prog(&p, 4, &d->caps, "W=64 V=4 flight=2")) wrong(&p, "softmax");
+    assert_int_equal(unit_emit(&p.cx, &p.pb, p.kern, &u), OK);
+    assert_int_equal(u.align_extent, 4);
+    assert_int_equal(u.extent, kern_extent(p.kern));
+    Slot *slots = NEWN(p.cx.a, Slot, u.abi.nslots); /* aligned pointers, rows that lie 1024 apart */
+    for (int i = 0; i < u.abi.nslots; i++) slots[i].i = 1024;
+    packs_check(&u, &c);
+    assert_true(packs_fit(&c, slots));
+    slots[u.extent].i = 1022;
+    assert_false(packs_fit(&c, slots));
+    match_free(&p);
+}
+
 /* ---- through the public header ---- */
 
 static const char rows_text[] =
@@ -302,7 +325,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_library), cmocka_unit_test(test_same_bits), cmocka_unit_test(test_text),
-        cmocka_unit_test(test_audit),   cmocka_unit_test(test_plans),
+        cmocka_unit_test(test_audit),   cmocka_unit_test(test_plans),     cmocka_unit_test(test_packs),
     };
     const struct CMUnitTest field[] = {
         cmocka_unit_test_teardown(test_guarded, field_clean),
