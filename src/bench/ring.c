@@ -65,9 +65,11 @@ static Err differs(Cx *cx, const Param *p, int set, int sets) {
 Err ring_check(Cx *cx, const Ring *r) {
     const Bed *b = r->bed;
     const Prog *p = b->pb->prog;
+    bool feeds = false; /* on its own results: what else it gives changes from call to call */
+    for (int i = 0; i < p->nparams; i++) feeds |= p->param[i].dir == DIR_INOUT;
     for (int i = 0; i < p->nparams; i++) {
         const bool out = p->param[i].dir == DIR_OUT;
-        if (!out && p->param[i].dir != DIR_IN) continue;
+        if (out ? feeds : p->param[i].dir != DIR_IN) continue;
         const void *want = out ? r->want[i] : b->host.t[i].data;
         const int n = out ? (int)i64_min(r->taken, r->sets) : r->sets;
         char *got = arena_get(cx->a, b->size[i]);

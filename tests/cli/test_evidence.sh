@@ -43,6 +43,8 @@ check 'its record' sound bench cold.json
 check 'bench in place' rf bench --case "$root/kernels/softmax.row softmax_inplace rows=9,n=100 f32" --effort estimate "${quick[@]}" -o inplace.json
 check 'its record' sound bench inplace.json
 check 'a case that fails costs itself only' exits 1 'plan.value_not_legal|plan\.' rf bench --case "$soft pin=W=33" --case "$norm" --effort estimate "${quick[@]}"
+check 'a kernel that feeds on its results' exits 0 'of light' rf bench --case "$root/kernels/cross_entropy.row cross_entropy_smooth_inplace rows=8,n=100 f32" \
+    --effort estimate "${quick[@]}"
 check 'without a worker too' exits 0 'of light' env ROWFOLD_WORKER= "$rowfold" bench --case "$norm" --effort estimate "${quick[@]}"
 
 # ---- peers ----
