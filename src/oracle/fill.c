@@ -112,7 +112,7 @@ void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
     const int64_t row_len = t->rank ? t->n[last] : 1, step = t->rank ? t->stride[last] * bytes : 0;
     int64_t rows = 1, at[MAX_RANK] = {0}, off = 0;
     for (int d = 0; d < last; d++) rows *= t->n[d];
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < rows && row_len > 0; i++) { /* of nothing there may be no memory */
         const Rng row = {seed ^ (uint64_t)i * 0xd1342543de82ef95ull};
         fill_row(t, (char *)t->data + off * bytes, row_len, step, f, row, i * row_len, index_bound);
         for (int d = last - 1; d >= 0; d--) {
