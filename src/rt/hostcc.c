@@ -20,7 +20,9 @@
 
 /* Only flags under which every operation keeps its IEEE result: the text says where a product is fused, the compiler
  * may not. Not -fno-trapping-math, though it sounds harmless: with it gcc 12 makes trunc(x) of (float)(int)x, which is
- * another value for -0.5 (-0) and for 3e9. -fno-math-errno: sqrt is one instruction, and nobody reads errno. */
+ * another value for -0.5 (-0) and for 3e9. -fno-tree-slp-vectorize: gcc 12 gives -1 for y != 0 in registers of two
+ * lanes, and what could be vectors is written as vectors. -fno-math-errno: sqrt is one instruction, and nobody reads
+ * errno. */
 static const char *const flags_gcc[] = {"-O2",
                                         "-std=gnu11",
                                         "-fPIC",
@@ -29,6 +31,7 @@ static const char *const flags_gcc[] = {"-O2",
                                         "-ffp-contract=off",
                                         "-fwrapv",
                                         "-fno-math-errno",
+                                        "-fno-tree-slp-vectorize",
                                         "-fno-stack-protector",
                                         "-fno-asynchronous-unwind-tables",
                                         "-fvisibility=default",

@@ -245,6 +245,9 @@ check 'absent compiler as JSON' holds 'd["error"]["slug"] == "rt.no_compiler" an
 check 'a preset needs no compiler' exits 0 'plans judged' env ROWFOLD_CC=/none/cc "$rowfold" plan "$soft" --shape n=12 --device preset:avx2
 check 'a cache that cannot be' exits 0 'right' env ROWFOLD_CACHE=/proc/none "$rowfold" run "$soft" --shape rows=1,n=12
 
+printf 'kernel k for rows (x: in i8[rows, n], y: out i8[rows, n]) {\n    y = x / x\n}\n' >"$scratch/two.row"
+check 'two lanes of integers' exits 0 'right' rf run "$scratch/two.row" --shape rows=3,n=37 --pin W=2,V=1 # gcc 12 gets x / x wrong by itself
+
 # ---- plan and emit ----
 check 'plan' exits 0 'Candidates, best first' rf plan "$soft" --shape n=4096 --device preset:avx512
 check 'plan tells the demand' exits 0 'row: global read +32768' rf plan "$soft" --shape n=4096 --device preset:avx512 --pin stat=two-pass,hold.x=reload,hold.e=register
