@@ -29,7 +29,7 @@ static bool is_tensor(const Array *a) {
 static bool is_input(const Array *a) {
     return a->param.direction == ROWFOLD_IN || a->param.direction == ROWFOLD_INOUT;
 }
-static bool is_output(const Array *a) {
+bool array_written(const Array *a) {
     return a->param.direction == ROWFOLD_OUT || a->param.direction == ROWFOLD_INOUT;
 }
 
@@ -313,10 +313,10 @@ Rc arrays_read(Cli *c, Arrays *as) {
     const char *file = "";
     for (int k = 0; !rc && k < c->o.out.n; k++) {
         const char *other = "";
-        rc = find(c, as, "--out", c->o.out.item[k], is_output, &at, &file);
+        rc = find(c, as, "--out", c->o.out.item[k], array_written, &at, &file);
         for (int j = 0; !rc && j < k; j++) {
             int to = 0;
-            rc = find(c, as, "--out", c->o.out.item[j], is_output, &to, &other);
+            rc = find(c, as, "--out", c->o.out.item[j], array_written, &to, &other);
             if (!rc && to == at) rc = fail(c, F_OPTION, NULL, "--out %s is given twice", as->a[at].param.name);
             if (!rc && strcmp(other, file) == 0) rc = fail(c, F_OPTION, NULL, "two outputs go to %s", file);
         }
@@ -343,7 +343,7 @@ Rc arrays_read(Cli *c, Arrays *as) {
 }
 
 const char *array_path(Cli *c, const Arrays *as, int i) {
-    if (!is_output(&as->a[i])) return NULL;
+    if (!array_written(&as->a[i])) return NULL;
     const char *name = as->a[i].param.name, *path = NULL;
     const size_t n = strlen(name);
     if (c->o.out_dir) path = cli_text(c, "%s/%s.npy", c->o.out_dir, name);

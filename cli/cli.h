@@ -216,6 +216,7 @@ typedef struct Arrays {
 Rc arrays_read(Cli *c, Arrays *as);  /* reads inputs, binds every axis, makes memory */
 Rc arrays_write(Cli *c, Arrays *as); /* the outputs that were asked for */
 void arrays_free(Arrays *as);
+bool array_written(const Array *a);                      /* is it an output, or both? */
 const char *array_path(Cli *c, const Arrays *as, int i); /* where an output goes, or NULL */
 
 /* ---- candidates.c: the library's reports as tables ---- */

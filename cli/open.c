@@ -88,7 +88,7 @@ static Rc regime(Cli *c, rowfold_regime *out) {
 }
 
 Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
-    /* run's arrays lie in ordinary memory, which other devices need not reach */
+    /* run's arrays lie in ordinary memory: where nothing else is asked for they are not copied elsewhere */
     const char *name = c->o.device ? c->o.device : c->o.command == CMD_RUN ? "host" : "best";
     rowfold_status s = rowfold_device_find(c->ctx, name, &c->device);
     if (s) return fail_library(c, s);

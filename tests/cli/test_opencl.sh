@@ -20,6 +20,21 @@ if rf devices | grep -q '^  opencl:0: '; then
     check 'tune' exits 0 'verdict +right' tune
     check 'the receipt names the device' grep -q 'opencl%3A0' r.json
     check 'what was found is remembered' exits 0 '^ *[0-9]+ .*softmax' rf trials
+    # the arrays are copied to the device and back: the same kernel on the host gives what differs by rounding only
+    copied() {
+        rf run "$soft" softmax --shape rows=8,n=300 --device opencl:0 --out y=device.npy || return 1
+        rf run "$soft" softmax --shape rows=8,n=300 --device host --out y=host.npy >/dev/null || return 1
+        python3 - <<'E2'
+import array
+def floats(path):
+    return array.array('f', open(path, 'rb').read()[-8 * 300 * 4:])
+x, y = floats('device.npy'), floats('host.npy')
+assert all(abs(a - b) <= 1e-5 * abs(b) for a, b in zip(x, y)) and abs(sum(x) - 8) < 1e-4, (x[:4], y[:4])
+E2
+    }
+    check 'run: arrays are copied in and out' exits 0 'verdict +right: 2400 ' copied
+    check 'run: what is overwritten is kept for the check' exits 0 'verdict +right' rf run "$soft" softmax_inplace --shape rows=8,n=300 --device opencl:0
+    check 'run: a tensor without elements' exits 0 'verdict +right: 0 ' rf run "$soft" softmax --shape rows=8,n=0 --device opencl:0
     check 'no such device' exits 5 'rt.no_device' rf tune "$soft" softmax --shape rows=8,n=30 --device opencl:77
 else
     skip 'tune on an OpenCL device' 'no OpenCL device is here'
