@@ -77,9 +77,11 @@ typedef struct Problem {
 static inline bool problem_in_runs(const Problem *pb) { /* of sched_make */
     return pb->caps.kind == KIND_HOST;
 }
-/* How lanes share the axes, of sched_make; plan NULL: the default. */
+/* How lanes share the axes, of sched_make; plan NULL: the default. A paired statistic is merged once, where all that it
+ * goes over is spread over the lanes; loops over a part of that would leave it no pair. */
 static inline Spread problem_spread(const Problem *pb, const Plan *plan) {
-    return plan && plan->segments ? SPREAD_SEGMENTS : problem_in_runs(pb) ? SPREAD_RUNS : SPREAD_LANES;
+    if (plan && plan->segments) return SPREAD_SEGMENTS;
+    return problem_in_runs(pb) && !(plan && plan->stat != STAT_TWO_PASS) ? SPREAD_RUNS : SPREAD_LANES;
 }
 /* noalias is set, summed_budget is not: change them in *out. */
 Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, uint32_t strided, Problem *out);

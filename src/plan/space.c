@@ -103,7 +103,8 @@ typedef struct Holdable {
 
 static Err add_holdable(Cx *cx, const Problem *pb, bool fuse, Stat stat, Holdable *out) {
     Sched sc;
-    Err e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, NULL), fuse, stat, 0, &sc);
+    const Plan plan = {.stat = stat};
+    Err e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, &plan), fuse, stat, 0, &sc);
     for (int i = 0; !e && i < sc.ncands; i++) {
         bool known = false;
         for (int k = 0; k < out->n; k++) known |= str_eq(out->cand[k].name, sc.cand[i].name);
