@@ -295,6 +295,23 @@ static void FO_07(void **state) {
 
 /* ---- FO-08 ---- */
 
+/* c = x - mean(x) with the mean in f32, as the text says. The sum of 16 is rounded by half a unit at each level of its
+ * tree, of which there are at most five: three for a pack of 4, two for 4 lanes. Whichever of those means a plan has,
+ * all 16 outputs are exactly about it. */
+static bool is_normal_about_f32_mean(const float *x, const float *y) {
+    double mean = 0;
+    for (int i = 0; i < 16; i++) mean += (double)x[i] / 16;
+    const double unit = ldexp(1, ilogb(mean) - 23);
+    for (double m = ceil((mean - 2.5 * unit) / unit) * unit; m <= mean + 2.5 * unit; m += unit) {
+        const double at = mean < 1 ? mean : m; /* its units are far below what the outputs show */
+        double var = 0, worst = 0;
+        for (int i = 0; i < 16; i++) var += (x[i] - at) * (x[i] - at) / 16;
+        for (int i = 0; i < 16; i++) worst = fmax(worst, fabs(y[i] - (x[i] - at) / sqrt(var + 1e-5)));
+        if (worst <= 1e-5 * 1.34) return true;
+    }
+    return false;
+}
+
 static void FO_08(void **state) {
     (void)state;
     float *x = field_memory(64 * 4), *y = field_memory(64 * 4), *g = field_memory(64), *b = field_memory(64);
@@ -314,12 +331,19 @@ static void FO_08(void **state) {
         EACH_PLAN(k, LAYERNORM, "f32", "n=16") {
             RUN(k, TENSOR(x, 4, 16), TENSOR(g, 16), TENSOR(b, 16), TENSOR(y, 4, 16), SCALAR(1e-5));
             for (int r = 0; r < 4; r++) {
-                /* c = x - mean(x) with the mean in f32, as the text says: half a unit of it, in deviations, moves every
-                 * output. Other devices join the 16 in other trees, whose four levels round by as much each. */
+                if (strstr(rowfold_kernel_text(k, ROWFOLD_PLAN), "stat=two-pass")) {
+                    if (!is_normal_about_f32_mean(x + 16 * r, y + 16 * r))
+                        fail_msg("mean %g: %.9g %.9g with %s", mean[r], (double)y[16 * r], (double)y[16 * r + 15],
+                                 rowfold_kernel_text(k, ROWFOLD_PLAN));
+                    continue;
+                }
+                /* One sweep has no mean when it adds up squares: half a unit of it, in deviations, moves every output.
+                 * Other devices join the 16 in other trees, whose four levels round by as much each. */
                 double unit = mean[r] > 0 ? ldexp(field_far() ? 5 : 1, ilogb(mean[r]) - 24) : 0,
                        slack = 1e-5 * fabs(first[r]) + unit / sqrt(2.125e-5);
                 if (fabs(y[16 * r] - first[r]) > slack || fabs(y[16 * r + 15] - last[r]) > slack)
-                    fail_msg("mean %g: %.9g %.9g", mean[r], (double)y[16 * r], (double)y[16 * r + 15]);
+                    fail_msg("mean %g: %.9g %.9g with %s", mean[r], (double)y[16 * r], (double)y[16 * r + 15],
+                             rowfold_kernel_text(k, ROWFOLD_PLAN));
             }
         }
     }
