@@ -1,7 +1,7 @@
 /* Problem, numbers -> a legal Plan: all dimensions drawn alike, then judged as any plan is. */
 #include "randplan.h"
 
-enum { TRIES = 60 };
+enum { TRIES = 60, MOST_LANES = 1024 };
 
 static int draw(const Caps *c, Rng *r, int d) {
     const DimInfo *info = dim_info(d);
@@ -60,7 +60,11 @@ Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
         Cx own = {.a = cx->a};
         if (plan_check(&own, pb, &p, NULL, NULL) == OK) return p;
     }
-    Plan p = plan_default();
-    p.W = 1, p.V = 1;
+    Plan p = plan_default(); /* a plain one, of as few lanes as hold the row */
+    p.V = 1;
+    for (p.W = 1; p.W < MOST_LANES; p.W *= 2) {
+        Cx own = {.a = cx->a};
+        if (plan_check(&own, pb, &p, NULL, NULL) == OK) break;
+    }
     return p;
 }
