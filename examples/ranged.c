@@ -126,8 +126,8 @@ static int all(rowfold_context *ctx, const rowfold_program *p, const Ask *q) {
         const long long n = half ? q->most / 2 : q->most;
         snprintf(shape, sizeof shape, "rows=%lld,n=%lld", q->rows, n);
         ok = compile(ctx, p, q, shape, &alone) && compare(ctx, p, q, &range, &alone, n);
-        if (ok &&
-            strcmp(rowfold_kernel_text(range.kernel, ROWFOLD_PLAN), rowfold_kernel_text(alone.kernel, ROWFOLD_PLAN)))
+        if (ok && strcmp(rowfold_kernel_text(range.kernel, ROWFOLD_PLAN),
+                         rowfold_kernel_text(alone.kernel, ROWFOLD_PLAN)) != 0)
             printf("    planned for the range: %s\n    for %lld alone:        %s\n",
                    rowfold_kernel_text(range.kernel, ROWFOLD_PLAN), n, rowfold_kernel_text(alone.kernel, ROWFOLD_PLAN));
         rowfold_kernel_free(alone.kernel);
@@ -139,11 +139,12 @@ static int all(rowfold_context *ctx, const rowfold_program *p, const Ask *q) {
 
 int main(int argc, char **argv) {
     Ask q = {"kernels/softmax.row", "softmax", "host", NULL, 16, 256, 0, 3, 0.0005};
-    if (argc > 4) q.file = argv[1], q.kernel = argv[2], q.rows = atoll(argv[3]), q.most = atoll(argv[4]);
+    if (argc > 4)
+        q.file = argv[1], q.kernel = argv[2], q.rows = strtoll(argv[3], NULL, 10), q.most = strtoll(argv[4], NULL, 10);
     if (argc > 4) q.rounds = 21, q.sample_s = 0.01;
     if (argc > 5) q.device = argv[5];
-    if (argc > 6) q.candidates = atoi(argv[6]);
-    if (argc > 7) q.rounds = atoi(argv[7]);
+    if (argc > 6) q.candidates = (int)strtol(argv[6], NULL, 10);
+    if (argc > 7) q.rounds = (int)strtol(argv[7], NULL, 10);
     if (argc > 8) q.pin = argv[8];
     if (q.rounds < 1 || q.rounds > MOST_ROUNDS || q.rows < 1 || q.most < 4) return 2;
     static char text[1 << 20];

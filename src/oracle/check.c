@@ -198,7 +198,7 @@ static void store_run(void *user, Work *w, const Run *r) {
         if (x->w) x->w[at] = t.v;
         if (x->i) x->i[at] = t.i;
         x->e[at] = t.e;
-        if (t.set) x->set[at] = arena_dup(w->cx->a, t.set, sizeof(int64_t) * (size_t)(t.set[0] + 1));
+        if (x->set && t.set) x->set[at] = arena_dup(w->cx->a, t.set, sizeof(int64_t) * (size_t)(t.set[0] + 1));
     }
 }
 
