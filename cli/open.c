@@ -128,7 +128,8 @@ Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
     }
     s = rowfold_compile(c->ctx, c->program, &o, &c->kernel);
     if (runs) progress_end();
-    if (s == ROWFOLD_STOPPED) return fail(c, F_STOPPED, NULL, "stopped before any plan was found");
+    if (s == ROWFOLD_STOPPED && progress_stopped())
+        return fail(c, F_STOPPED, NULL, "stopped before any plan was found");
     return s ? fail_library(c, s) : RC_OK;
 }
 

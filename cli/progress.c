@@ -19,6 +19,7 @@ static struct timespec first_time; /* the handler's alone */
 static struct Progress {
     bool silent, terminal, colour, drawn;
     double last;
+    int64_t tried; /* at the last event */
     struct sigaction before;
 } now;
 
@@ -113,7 +114,10 @@ static void draw(Text *t, double share, const char *why) {
 int progress_step(void *user, const rowfold_progress *p) {
     Cli *c = user;
     const bool last = p->tried >= p->total;
-    if (c->o.json && !now.silent) return event(p), stopped;
+    if (c->o.json && !now.silent) {
+        if (p->tried != now.tried) event(p);
+        return now.tried = p->tried, stopped;
+    }
     const double wait = now.terminal ? redraw_every_s : plain_every_s;
     if (now.silent || (p->elapsed_s - now.last < wait && !(now.terminal && last))) return stopped;
     now.last = p->elapsed_s;

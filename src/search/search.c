@@ -31,6 +31,51 @@ static OracleOptions widest(const Search *s, Trial *const *list, int64_t n, int 
     return o;
 }
 
+/* ---- how far it is ---- */
+
+typedef struct Watch {
+    Search *s;
+    Arena *a;
+    const Picks *p;
+    const Trial *best; /* so far; NULL: none */
+    int64_t tried, t0;
+    bool cut, finals; /* cut: a worker's answer was not waited for */
+} Watch;
+
+static bool tell(Watch *w, Arena *a) {
+    Search *s = w->s;
+    s->seconds = (double)(t_now_ns() - w->t0) / 1e9;
+    if (!s->progress) return false;
+    Buf b = buf_new(a);
+    if (w->best) plan_print(&w->best->plan, &b);
+    double left = w->tried ? s->seconds / (double)w->tried * (double)(w->p->n - w->tried) : -1;
+    if (s->max_seconds > 0 && left > s->max_seconds - s->seconds) left = s->max_seconds - s->seconds;
+    Progress r = {.tried = w->tried,
+                  .total = w->p->n,
+                  .refused = s->nrefused,
+                  .failed = s->nfailed,
+                  .best_ns = w->best ? w->best->times.median : 0,
+                  .elapsed_s = s->seconds,
+                  .left_s = w->tried && left < 0 ? 0 : left,
+                  .best_plan = w->best ? b.s : "",
+                  .reasons = search_reasons(&(Cx){.a = a}, s)};
+    return s->progress(s->user, &r);
+}
+
+static bool out_of_time(const Search *s) {
+    return s->max_seconds > 0 && s->seconds > s->max_seconds;
+}
+
+/* While a worker is waited for. */
+static bool over(void *user) {
+    Watch *w = user;
+    if (w->finals) return false;
+    Arena *a = arena_sub(w->a);
+    w->s->stopped |= tell(w, a);
+    arena_free(a);
+    return w->cut = w->s->stopped || out_of_time(w->s);
+}
+
 /* ---- where candidates are tried ---- */
 
 Err search_here(Cx *cx, Search *s) {
@@ -48,7 +93,7 @@ static Err attempt(Cx *cx, Cx *own, Search *s, const Plan *plan, const Unit *u, 
     bool lost = false;
     if (s->worker) {
         Err err = worker_try(own, s->worker, plan, q, a, &lost);
-        if (!lost) return err;
+        if (!lost || err == ERR_STOPPED) return err;
         s->note = arena_printf(cx->a, "candidates are tried in this process from here on: %s", own->first->msg);
         worker_free(s->worker);
         s->worker = NULL;
@@ -59,16 +104,17 @@ static Err attempt(Cx *cx, Cx *own, Search *s, const Plan *plan, const Unit *u, 
     return attempt_run(own, s->bed, s->ahead, u, q, &s->mod, a);
 }
 
-static void start_worker(Cx *cx, Search *s) {
+/* ERR_STOPPED, or OK: with a worker or without. */
+static Err start_worker(Cx *cx, Search *s, Watch *w) {
     char path[4096];
     /* Threads that belong to the host program exist in this process only. */
-    if (dev_options(s->dev)->parallel_for) return;
-    if (s->worker_path && !*s->worker_path) return;
+    if (dev_options(s->dev)->parallel_for) return OK;
+    if (s->worker_path && !*s->worker_path) return OK;
     if (!worker_find(s->worker_path, path, sizeof path)) {
         const char *env = getenv("ROWFOLD_WORKER");
         if (!env || *env || s->worker_path)
             s->note = "rowfold-worker was not found: a candidate that crashes will end this process";
-        return;
+        return OK;
     }
     Cx own = {.a = cx->a};
     WorkerOptions o = {.al = s->al,
@@ -78,9 +124,13 @@ static void start_worker(Cx *cx, Search *s) {
                        .dev = s->dev,
                        .seed = s->seed,
                        .cold = s->bed->cold,
-                       .builders = s->builders};
-    if (worker_new(&own, &o, &s->worker))
-        s->note = arena_printf(cx->a, "candidates are tried in this process: %s", own.first->msg);
+                       .builders = s->builders,
+                       .over = over,
+                       .user = w};
+    Err err = worker_new(&own, &o, &s->worker);
+    if (err == ERR_STOPPED) return err;
+    if (err) s->note = arena_printf(cx->a, "candidates are tried in this process: %s", own.first->msg);
+    return OK;
 }
 
 /* ---- batches ---- */
@@ -140,7 +190,7 @@ static bool refill(Cx *cx, Search *s, Picks *p, Batch *b) {
     return b->n > 0;
 }
 
-/* OK: it has a time. */
+/* OK: it has a time. ERR_STOPPED: nobody knows what would have become of it. */
 static Err try_one(Cx *cx, Search *s, Next *x, const OracleOptions *o, double give_up) {
     Trial *t = x->t;
     Attempt *a = &x->made;
@@ -152,6 +202,7 @@ static Err try_one(Cx *cx, Search *s, Next *x, const OracleOptions *o, double gi
              .give_up_ns = give_up};
     Err err = x->err;
     if (!err) err = attempt(cx, &x->own, s, &t->plan, &x->u, &q, a);
+    if (err == ERR_STOPPED) return err;
     t->from_cache = a->facts.from_cache, t->compile_ns = a->facts.compile_ns;
     t->worst = a->verdict.worst, t->times = a->times;
     if (!t->from_cache) s->compile_ns += t->compile_ns;
@@ -166,49 +217,39 @@ static Err try_one(Cx *cx, Search *s, Next *x, const OracleOptions *o, double gi
     return err;
 }
 
-static bool tell(Search *s, int64_t tried, const Picks *p, const Trial *best, int64_t t0, Cx *own) {
-    s->seconds = (double)(t_now_ns() - t0) / 1e9;
-    if (!s->progress) return false;
-    Buf b = buf_new(own->a);
-    if (best) plan_print(&best->plan, &b);
-    double left = tried ? s->seconds / (double)tried * (double)(p->n - tried) : -1;
-    if (s->max_seconds > 0 && left > s->max_seconds - s->seconds) left = s->max_seconds - s->seconds;
-    Progress r = {.tried = tried,
-                  .total = p->n,
-                  .refused = s->nrefused,
-                  .failed = s->nfailed,
-                  .best_ns = best ? best->times.median : 0,
-                  .elapsed_s = s->seconds,
-                  .left_s = tried && left < 0 ? 0 : left,
-                  .best_plan = best ? b.s : "",
-                  .reasons = search_reasons(own, s)};
-    return s->progress(s->user, &r);
-}
-
 /* Tries whom the strategy picks, within the budgets. timed[0 .. result) have a time. */
-static int64_t try_all(Cx *cx, Search *s, Picks *p, int64_t t0, Trial **timed) {
+static int64_t try_all(Cx *cx, Search *s, Picks *p, Watch *w, Trial **timed) {
     OracleOptions bounds[STAT_COUNT];
     /* a beam may come to any of the ranked */
     for (int i = 0; i < STAT_COUNT; i++) bounds[i] = widest(s, p->ranked, p->nranked, i);
-    Trial *best = NULL;
     Batch *b = NEW(cx->a, Batch);
-    int64_t ntimed = 0, tried = 0;
+    int64_t ntimed = 0;
     b->size = ahead_batch(s->dev, s->builders);
-    while (!s->stopped && !(s->max_seconds > 0 && s->seconds > s->max_seconds) && refill(cx, s, p, b)) {
+    while (!s->stopped && !w->cut && !out_of_time(s) && refill(cx, s, p, b)) {
         Next *x = &b->next[b->at++];
-        if (try_one(cx, s, x, &bounds[x->t->plan.stat], best ? best->times.median * 3 : 0)) {
-            s->nfailed++;
-        } else {
+        const Err err = try_one(cx, s, x, &bounds[x->t->plan.stat], w->best ? w->best->times.median * 3 : 0);
+        if (!err) {
             timed[ntimed++] = x->t;
-            if (!best || x->t->times.median < best->times.median) best = x->t;
+            if (!w->best || x->t->times.median < w->best->times.median) w->best = x->t;
         }
-        s->stopped = tell(s, ++tried, p, best, t0, &x->own);
+        if (err != ERR_STOPPED) {
+            s->nfailed += err != OK;
+            w->tried++;
+            s->stopped |= tell(w, x->a);
+        }
         arena_free(x->a);
     }
     for (; b->at < b->n; b->at++) arena_free(b->next[b->at].a);
     ahead_free(s->ahead); /* what follows is timed without anyone beside it */
     s->ahead = NULL;
     return ntimed;
+}
+
+static Err nothing_timed(Cx *cx, const Search *s) {
+    if (s->stopped) return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", s->seconds);
+    return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL,
+                "the %g s that it may take were over, after %.1f s, before the first candidate had a time",
+                s->max_seconds, s->seconds);
 }
 
 Err search_run(Cx *cx, Search *s) {
@@ -225,12 +266,15 @@ Err search_run(Cx *cx, Search *s) {
     s->final = (Finals){.incumbent = incumbent - s->trial, .remembered = known != NULL};
     err = picks_new(cx, s, list, n, incumbent, &picks);
     if (err) return err;
-    start_worker(cx, s);
+    Watch *w = NEW(cx->a, Watch);
+    *w = (Watch){.s = s, .a = cx->a, .p = &picks, .t0 = t0};
+    if (start_worker(cx, s, w)) return nothing_timed(cx, s);
     if (!s->worker) err = search_here(cx, s);
     if (err) return err;
     Trial **timed = NEWN(cx->a, Trial *, n + 1);
-    const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, t0, timed);
-    if (!ntimed && s->stopped) return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", s->seconds);
+    const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, w, timed);
+    w->finals = true;
+    if (!ntimed && (s->stopped || w->cut)) return nothing_timed(cx, s);
     const Trial *first = picks.queue[0];
     if (!ntimed && slug_err(first->slug) == ERR_UNAVAILABLE)
         return diag(cx, first->slug, NOWHERE, NULL, "%s", first->why);

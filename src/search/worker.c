@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -26,6 +27,8 @@
 
 extern char **environ;
 enum { OPEN_SECONDS = 120, TRY_SECONDS = 120 };
+static const int64_t over_every_ns = 100000000;
+static const double open_patience_s = 1, try_patience_s = 10; /* until it is asked whether the search is over */
 static const double element_seconds = 1e-6; /* several times what inputs and the definition take for one */
 
 struct Worker {
@@ -144,8 +147,20 @@ static void copy_text(const json_t *j, const char *key, char *out, size_t cap) {
     snprintf(out, cap, "%s", s ? s : "");
 }
 
-/* The other side's own failures come back as they were said there. `t` is filled as far as it went. */
-static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt *t, json_t **reply) {
+/* Waits for an answer to begin, but no longer than the search has time for. A signal cuts a wait short. */
+static bool is_over(const Worker *w, int64_t patient_ns, int64_t deadline_ns) {
+    struct pollfd pf = {.fd = w->fd, .events = POLLIN};
+    for (int64_t now; (now = os_now_ns()) < deadline_ns;) {
+        const int64_t until = now < patient_ns ? i64_min(patient_ns, deadline_ns) : now + over_every_ns;
+        if (poll(&pf, 1, (int)(i64_min(until - now, 3600000000000) / 1000000) + 1) > 0) return false;
+        if (os_now_ns() >= patient_ns && w->o.over(w->o.user)) return true;
+    }
+    return false;
+}
+
+/* The other side's own failures come back as they were said there. `t` is filled as far as it went. patience: seconds
+ * until the search may be found to be over; 0: it is not. */
+static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, double patience, Attempt *t, json_t **reply) {
     char *s = request ? json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL, *text;
     size_t n;
     json_decref(request);
@@ -153,7 +168,12 @@ static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, Attempt 
     Wire sent = wire_send(w->fd, s, strlen(s));
     free(s);
     if (sent) return crashed(cx, w);
-    Wire got = wire_receive(cx->a, w->fd, os_now_ns() + (int64_t)(seconds * 1e9), &text, &n);
+    const int64_t now = os_now_ns(), deadline = now + (int64_t)(seconds * 1e9);
+    if (patience > 0 && w->o.over && is_over(w, now + (int64_t)(patience * 1e9), deadline)) {
+        stop(w);
+        return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "the worker was not waited for any longer");
+    }
+    Wire got = wire_receive(cx->a, w->fd, deadline, &text, &n);
     if (got == WIRE_CLOSED) return crashed(cx, w);
     if (got == WIRE_GARBAGE) return garbage(cx, w);
     if (got == WIRE_LATE) {
@@ -197,7 +217,7 @@ static Err start(Cx *cx, Worker *w) {
         (json_int_t)w->o.seed, "cold", w->o.cold, "builders", w->o.builders, "problem", problem_json(cx->a, w->o.pb));
     Attempt t;
     json_t *reply = NULL;
-    Err e = exchange(cx, w, j, OPEN_SECONDS + w->element_s, &t, &reply);
+    Err e = exchange(cx, w, j, OPEN_SECONDS + w->element_s, open_patience_s, &t, &reply);
     copy_text(reply, "identity", identity, sizeof identity);
     json_decref(reply);
     if (!e && !str_eq(identity, arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT)))
@@ -273,7 +293,7 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     }
     const char *text = plan_text(cx, plan);
     json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", text, "ask", ask_json(q));
-    Err err = exchange(cx, w, j, w->o.max_seconds, &t, NULL);
+    Err err = exchange(cx, w, j, w->o.max_seconds, try_patience_s, &t, NULL);
     if (!err && *t.unit_sha && !str_eq(sha, t.unit_sha)) { /* the candidate is not to blame */
         stop(w);
         *lost = true;
@@ -293,21 +313,21 @@ void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n) {
     if (!running(w) && start(&own, w)) return;
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_string(plan_text(cx, plan[i])));
-    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, &t, NULL);
+    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, 0, &t, NULL);
 }
 
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {
     Err err = running(w) ? OK : start(cx, w);
     if (err) return err;
     return exchange(cx, w, json_pack("{s:s,s:i,s:s}", "op", "load", "slot", slot, "plan", plan_text(cx, plan)),
-                    w->o.max_seconds, out, NULL);
+                    w->o.max_seconds, 0, out, NULL);
 }
 
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out) {
     Attempt t;
     if (!w->pid) return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker is gone, and what it had built");
     Err err = exchange(cx, w, json_pack("{s:s,s:i,s:o}", "op", "time", "slot", slot, "ask", ask_json(q)),
-                       w->o.max_seconds, &t, NULL);
+                       w->o.max_seconds, 0, &t, NULL);
     if (!err && !t.times.n) err = garbage(cx, w);
     if (!err) *out = t.times;
     return err;
@@ -320,7 +340,7 @@ Err worker_measure(Cx *cx, Worker *w, const char *plan, const MeasureAsk *q, str
     Err err = running(w) ? OK : start(cx, w);
     if (err) return err;
     err = exchange(cx, w, json_pack("{s:s,s:s,s:o}", "op", "measure", "plan", plan, "ask", measure_ask_json(q)),
-                   w->o.max_seconds + measure_ask_seconds(q), &t, &reply);
+                   w->o.max_seconds + measure_ask_seconds(q), 0, &t, &reply);
     if (!err) *out = json_incref(json_object_get(reply, "measurement"));
     json_decref(reply);
     return err || *out ? err : garbage(cx, w);

@@ -20,6 +20,10 @@ typedef struct WorkerOptions {
     uint64_t seed;
     bool cold;    /* as Bed.cold */
     int builders; /* as Search.builders */
+    /* Asked ten times a second when it takes long to make the problem ready or to try a candidate; true: the worker is
+     * killed, and S_SEARCH_STOPPED said. NULL: never. */
+    bool (*over)(void *user);
+    void *user;
 } WorkerOptions;
 /* The program: `asked`, else $ROWFOLD_WORKER, else beside the running program, else where it was installed. "" in one
  * of the first two means none. False: none was found. */

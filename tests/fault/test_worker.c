@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static const char *worker(void) {
@@ -153,6 +154,50 @@ static void no_worker(void **state) {
     close_desk(&d);
 }
 
+/* A problem that is never made ready: the budget or the caller ends the search, and the worker with it. */
+static bool says_stop(void *user, const Progress *p) {
+    assert_int_equal(p->tried, 0);
+    ++*(int *)user;
+    return true;
+}
+
+static void never_ready(void **state) {
+    (void)state;
+    Desk d;
+    int asked = 0;
+    open_desk(&d);
+    char *path = arena_printf(d.cx.a, "%s/endless", box);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\necho $$ >%s\nexec sleep 60\n", pids);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    for (int i = 0; i < 2; i++) {
+        Search *s = with_worker(&d, "");
+        s->worker_path = path;
+        if (i == 0)
+            s->max_seconds = 0.5;
+        else
+            s->progress = says_stop, s->user = &asked;
+        d.cx.first = d.cx.last = NULL;
+        const int64_t from = os_now_ns();
+        assert_int_equal(search_run(&d.cx, s), ERR_STOPPED);
+        assert_true(os_now_ns() - from < 30000000000);
+        assert_int_equal(d.cx.first->slug, S_SEARCH_STOPPED);
+        assert_non_null(strstr(d.cx.first->msg, i == 0 ? "the 0.5 s that it may take" : "stopped after"));
+        assert_int_equal(s->stopped, i);
+        assert_int_equal(s->ntimed + s->nfailed, 0);
+        assert_null(s->worker);
+        int pid = 0;
+        f = fopen(pids, "r");
+        assert_true(f && fscanf(f, "%d", &pid) == 1 && pid > 0);
+        fclose(f);
+        assert_int_equal(kill(pid, 0), -1); /* it is gone, and waited for */
+    }
+    assert_int_equal(asked, 1);
+    close_desk(&d);
+}
+
 /* Messages of any bytes end in an answer or an end, never in a crash of either side. */
 static void noise_on_the_wire(void **state) {
     (void)state;
@@ -192,7 +237,12 @@ static void noise_on_the_wire(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {T(started_once_and_reused), T(each_costs_itself), T(killed_from_outside),
-                                       T(every_candidate_crashes), T(no_worker),         T(noise_on_the_wire)};
+    const struct CMUnitTest tests[] = {T(started_once_and_reused),
+                                       T(each_costs_itself),
+                                       T(killed_from_outside),
+                                       T(every_candidate_crashes),
+                                       T(no_worker),
+                                       T(noise_on_the_wire),
+                                       T(never_ready)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
