@@ -166,12 +166,7 @@ Err cl_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (!m) return rt_oom(cx, "a module", sizeof *m);
     pthread_mutex_init(&m->lock, NULL);
     m->threads = (size_t)(u->lanes * u->rows_per_group);
-    m->m.facts = (Facts){.registers = -1,
-                         .local_bytes = -1,
-                         .shared_bytes = -1,
-                         .groups_per_unit = -1,
-                         .global_loads = -1,
-                         .code_bytes = -1};
+    m->m.facts = facts_unknown();
     Fail fail = {.slug = S_OOM, .text = "no memory for a unit's text"};
     bool ok = unit_keep(d->rt, u, &m->unit);
     if (ok) {

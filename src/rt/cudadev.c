@@ -328,12 +328,7 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         m->rows_per_group = u->rows_per_group;
         m->cluster = u->cluster > 1 ? (unsigned)u->cluster : 1;
         if (u->overlap) m->overlap = (CuLaunchAttr){.id = LAUNCH_OVERLAP, .value = {.flag = 1}};
-        m->m.facts = (Facts){.registers = -1,
-                             .local_bytes = -1,
-                             .shared_bytes = -1,
-                             .groups_per_unit = -1,
-                             .global_loads = -1,
-                             .code_bytes = -1};
+        m->m.facts = facts_unknown();
         packs_check(u, &m->check);
         ok = load(c, u, false, &m->mod, &m->fn, &m->m.facts, &fail);
     }

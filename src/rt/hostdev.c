@@ -179,12 +179,7 @@ static Err host_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     m->row_elements = i64_max(1, u->elements_per_row);
     m->group = i64_max(1, u->rows_per_group);
     m->threads = u->threads;
-    m->m.facts = (Facts){.registers = -1,
-                         .local_bytes = -1,
-                         .shared_bytes = -1,
-                         .groups_per_unit = -1,
-                         .global_loads = -1,
-                         .code_bytes = -1};
+    m->m.facts = facts_unknown();
     Fail fail = {.slug = S_INTERNAL};
     if (!build_into(h, u, m, &fail)) {
         rt_put(d->rt, m);

@@ -16,6 +16,14 @@ struct Module {
     Device *dev;
     Facts facts;
 };
+static inline Facts facts_unknown(void) { /* until a backend finds them out */
+    return (Facts){.registers = -1,
+                   .local_bytes = -1,
+                   .shared_bytes = -1,
+                   .groups_per_unit = -1,
+                   .global_loads = -1,
+                   .code_bytes = -1};
+}
 struct Mem {
     Device *dev;
     void *at;

@@ -185,12 +185,7 @@ static Err metal_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     MetalModule *m = rt_get(d->rt, sizeof *m);
     if (!m) return rt_oom(cx, "a module", sizeof *m);
     m->m.dev = d;
-    m->m.facts = (Facts){.registers = -1,
-                         .local_bytes = -1,
-                         .shared_bytes = -1,
-                         .groups_per_unit = -1,
-                         .global_loads = -1,
-                         .code_bytes = -1};
+    m->m.facts = facts_unknown();
     pthread_mutex_init(&m->lock, NULL);
     Fail fail = {.slug = S_OOM, .text = "no memory for a unit's text"};
     void *pool = objc_autoreleasePoolPush();

@@ -25,12 +25,7 @@ static Err null_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     (void)u;
     Module *m = rt_get(d->rt, sizeof *m);
     if (!m) return rt_oom(cx, "a module", sizeof *m);
-    m->facts = (Facts){.registers = -1,
-                       .local_bytes = -1,
-                       .shared_bytes = -1,
-                       .groups_per_unit = -1,
-                       .global_loads = -1,
-                       .code_bytes = -1};
+    m->facts = facts_unknown();
     *out = m;
     return OK;
 }

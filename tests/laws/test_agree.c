@@ -29,7 +29,7 @@ static const struct {
      ""},
 };
 
-static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, const char *pin) {
+static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, const char *pin, const char *search) {
     rowfold_context *cx = field_context();
     rowfold_source *src;
     rowfold_program *prog;
@@ -38,7 +38,7 @@ static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, 
     rowfold_compile_options_init(&o);
     assert_int_equal(rowfold_source_parse(cx, "x", cases[c].text, strlen(cases[c].text), &src), ROWFOLD_OK);
     assert_int_equal(rowfold_program_new(cx, src, NULL, types, NULL, &prog), ROWFOLD_OK);
-    o.device = dev, o.shape = field_text("n=%d", N), o.pin = pin;
+    o.device = dev, o.shape = field_text("n=%d", N), o.pin = pin, o.search = search;
     if (rowfold_compile(cx, prog, &o, &k) != ROWFOLD_OK) fail_msg("%s: %s", pin, rowfold_last_error(cx)->text);
     field_adopt(k, prog);
     rowfold_program_free(prog), rowfold_source_free(src);
@@ -47,17 +47,7 @@ static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, 
 
 /* The plans of the fixed order that the device may have, as pins. Returns how many; each takes one from `all`. */
 static int plans_of(rowfold_device *dev, int c, const char *types, const char **all) {
-    rowfold_context *cx = field_context();
-    rowfold_source *src;
-    rowfold_program *prog;
-    rowfold_kernel *k = NULL;
-    rowfold_compile_options o;
-    rowfold_compile_options_init(&o);
-    assert_int_equal(rowfold_source_parse(cx, "x", cases[c].text, strlen(cases[c].text), &src), ROWFOLD_OK);
-    assert_int_equal(rowfold_program_new(cx, src, NULL, types, NULL, &prog), ROWFOLD_OK);
-    o.device = dev, o.shape = field_text("n=%d", N), o.pin = "order=fixed,exp=own";
-    o.search = *cases[c].pins ? cases[c].pins : NULL;
-    if (rowfold_compile(cx, prog, &o, &k) != ROWFOLD_OK) fail_msg("%s", rowfold_last_error(cx)->text);
+    rowfold_kernel *k = kernel_of(dev, c, types, "order=fixed,exp=own", *cases[c].pins ? cases[c].pins : NULL);
     json_t *list = json_loads(rowfold_kernel_text(k, ROWFOLD_CANDIDATES), 0, NULL), *t;
     int n = 0;
     size_t i;
@@ -65,7 +55,7 @@ static int plans_of(rowfold_device *dev, int c, const char *types, const char **
                        t) if (strcmp(json_string_value(json_object_get(t, "fate")), "refused") != 0 && n < MOST_PLANS)
         all[n++] = field_text("%s", json_string_value(json_object_get(t, "plan")));
     json_decref(list);
-    rowfold_kernel_free(k), rowfold_program_free(prog), rowfold_source_free(src);
+    rowfold_kernel_free(k);
     return n;
 }
 
@@ -78,7 +68,7 @@ static void one_result(int c, Ty ty) {
     assert_int_equal(rowfold_device_find(field_context(), "host", &host), ROWFOLD_OK);
     assert_int_equal(rowfold_fill("normal", ty_text(ty), x, ROWS * N, 7, 0), ROWFOLD_OK);
     assert_int_equal(rowfold_fill("normal", ty_text(ty), w, N, 8, 0), ROWFOLD_OK);
-    rowfold_kernel *k = kernel_of(host, c, ty_text(ty), "order=fixed,exp=own");
+    rowfold_kernel *k = kernel_of(host, c, ty_text(ty), "order=fixed,exp=own", NULL);
     const rowfold_arg of_host[] = {TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(want, ROWS, N)};
     assert_int_equal(rowfold_launch(k, of_host, 3), ROWFOLD_OK);
     rowfold_kernel_free(k);
@@ -86,7 +76,7 @@ static void one_result(int c, Ty ty) {
               step = field_nplans < 7 || !field_far() ? 1 + n / 6 : 1;
     assert_true(n >= 2);
     for (int i = 0; i < n; i += step) {
-        k = kernel_of(field_device(), c, ty_text(ty), all[i]);
+        k = kernel_of(field_device(), c, ty_text(ty), all[i], NULL);
         memset(y, 0, (size_t)(ROWS * row));
         LAUNCH(k, TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(y, ROWS, N));
         if (!field_same(ty, want, y, ROWS * N)) fail_msg("%s %s: %s", cases[c].name, ty_text(ty), all[i]);
