@@ -164,17 +164,7 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     if (!err && q->audit) err = search_staged(cx, m); /* first: a cache would hand it what the other one compiled */
     if (!err) err = search_run(cx, s);
     if (!err && q->audit) err = prune_audit(cx, m);
-    if (err) return err;
-    const Trial *best = &s->trial[s->best];
-    err = attempt_lower(cx, &m->pb, &best->plan, &m->kern);
-    if (err) return err;
-    kern_count(cx, m->kern, &m->demand);
-    m->score = best->score;
-    err = attempt_spell(cx, &m->pb, m->kern, &m->unit);
-    if (!err && q->dev) {
-        m->unit.fresh = effort_runs(q->effort);
-        err = mod_build(cx, q->dev, &m->unit, &m->mod);
-    }
+    if (!err) err = realize(cx, q, m);
     if (!err && effort_runs(q->effort)) err = measure(cx, q, m);
     if (!err) m->receipt = receipt_make(cx, q, m);
     store_close(m->store);

@@ -56,7 +56,8 @@ typedef struct Made {
 } Made;
 Err drive_compile(Cx *cx, const Request *q, Made *m);
 void made_free(Made *m);
-Err prune_audit(Cx *cx, Made *m); /* both searches are done: m->pruning */
+Err realize(Cx *cx, const Request *q, Made *m); /* the choice, and the kernel of it */
+Err prune_audit(Cx *cx, Made *m);               /* both searches are done: m->pruning */
 
 /* ---- bind.c ---- */
 /* "T=bf16,S=f32" or "bf16"; "k=3,scale=0.5"; either may be NULL. kernel NULL: the first. */

@@ -4,9 +4,9 @@
  *     nodevice       its platform has none         cpu, nvidia, intel      what the device is (else: a GPU of none of
  * these) flush          it has no subnormal numbers   inexact        it does not divide correctly    nof64
  *     few            bytes of arguments are taken
- *     private=BYTES, group=LANES         of every kernel
- *     context, memory, build, kernel, launch, sync, binary         the call of that kind fails
- * fake_last tells the last launch. */
+ *     private=BYTES, group=LANES         of every kernel                spills=K   the first K programs keep registers
+ * in memory context, memory, build, kernel, launch, sync, binary         the call of that kind fails fake_last tells
+ * the last launch. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,7 +192,8 @@ int clSetKernelArg(void *k, unsigned i, size_t n, const void *x) {
     return 0;
 }
 int clGetKernelWorkGroupInfo(void *k, void *d, unsigned which, size_t cap, void *out, size_t *size) {
-    const char *private = word("private="), *group = word("group=");
+    const char *private = word("private="), *group = word("group="), *spills = word("spills=");
+    if (spills && fake_last.programs <= strtoull(spills, NULL, 10)) private = "16";
     uint64_t x = which == 0x11B4 && private ? strtoull(private, NULL, 10)
                  : which == 0x11B0          ? group ? strtoull(group, NULL, 10) : 256
                                             : 0;

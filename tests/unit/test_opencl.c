@@ -2,7 +2,8 @@
  * that is none (tests/fault/fake_opencl.c) starts and fails as it should. */
 #include "../diff/library.h"
 
-#include "../../src/gen/kern.h"
+#include "../../src/base/os.h"
+#include "../../src/drive/drive.h"
 #include "../../src/rt/local.h"
 
 #include <dlfcn.h>
@@ -376,11 +377,109 @@ static void test_troubles(void **state) {
     fake_close(&f);
 }
 
+/* ---- what spills is known only when it is built ---- */
+
+static Request request(const Fake *f, Effort effort, const char *pin) {
+    return (Request){.prog = f->pb.source,
+                     .shape = f->pb.shape,
+                     .dev = f->d,
+                     .caps = dev_caps(f->d),
+                     .identity = dev_identity(f->d),
+                     .effort = effort,
+                     .pin = pin};
+}
+
+static void test_estimate_takes_the_next(void **state) {
+    (void)state;
+    Fake f;
+    Made m = {.bytes = 0};
+    fake_open(&f, "spills=2", "");
+    Request q = request(&f, EFFORT_ESTIMATE, NULL);
+    assert_int_equal(drive_compile(&f.cx, &q, &m), OK);
+    int failed = 0;
+    for (int64_t i = 0; i < m.search.ntrials; i++) {
+        const Trial *t = &m.search.trial[i];
+        if (t->fate != FATE_FAILED) continue;
+        assert_true(t->place >= 1 && t->place <= 2 && t->slug == S_BUILD_SPILLS && i != m.search.best);
+        failed++;
+    }
+    assert_int_equal(failed, 2);
+    assert_int_equal(m.search.trial[m.search.best].place, 3);
+    assert_int_equal(m.search.nfailed, 2);
+    assert_non_null(strstr(m.search.note, "number 3 of the ranking"));
+    assert_non_null(strstr(m.receipt, "\"build.spills\":2"));
+    assert_non_null(m.mod);
+    made_free(&m);
+    fake_close(&f);
+    /* an exact request has no next; and not all of a space is built to find that none can be */
+    static const struct {
+        const char *pin;
+        size_t built;
+        const char *says;
+    } rows[] = {{"W=32,V=4,P=4,U=1,acc=1,flight=1,hold.x=reload,hold.e=recompute,stat=two-pass,div=exact", 1, NULL},
+                {NULL, 16, "; and so on for the next 15 plans"}};
+    for (int i = 0; i < COUNT(rows); i++) {
+        fake_open(&f, "spills=1000", "");
+        q = request(&f, EFFORT_ESTIMATE, rows[i].pin);
+        m = (Made){.bytes = 0};
+        expect(&f, drive_compile(&f.cx, &q, &m), S_BUILD_SPILLS);
+        assert_int_equal(f.last->programs, rows[i].built);
+        if (!strstr(said(&f.cx), rows[i].says ? rows[i].says : "16 bytes of private memory"))
+            fail_msg("%s", said(&f.cx));
+        assert_true(rows[i].says || !strstr(said(&f.cx), "and so on"));
+        made_free(&m);
+        fake_close(&f);
+    }
+}
+
+static void test_recall_estimates(void **state) {
+    (void)state;
+    Fake f;
+    Made m = {.bytes = 0};
+    Store *store;
+    Problem near;
+    char dir[PATH_MAX], file[PATH_MAX + 16];
+    assert_int_equal(os_dir_temp(dir, sizeof dir), 0);
+    snprintf(file, sizeof file, "%s/trials.db", dir);
+    fake_open(&f, "spills=1", "");
+    Shape longer = f.pb.shape;
+    longer.n[1] = 512;
+    assert_int_equal(problem_make(&f.cx, f.pb.source, &longer, dev_caps(f.d), 0, &near), OK);
+    StoreKey key = store_key(&f.cx, &near, dev_identity(f.d), 0);
+    StoreTrial t = {.plan = "W=64 V=4", .effort = "measure", .slug = "", .why = "", .unit_sha = "", .median_ns = 1};
+    t.stage = STAGE_CONFIRMED, t.nsamples = 1, t.sample_ns[0] = 1, t.facts = t.demand = "{}";
+    assert_int_equal(store_open(&f.cx, &(StoreOptions){.where = file, .mode = STORE_WRITE}, &store), OK);
+    assert_int_equal(store_add(&f.cx, store, &key, &t), OK);
+    store_close(store);
+    Request q = request(&f, EFFORT_RECALL, NULL);
+    q.store = file;
+    assert_int_equal(drive_compile(&f.cx, &q, &m), OK);
+    assert_string_equal(m.search.recall.how, "estimate");
+    assert_non_null(strstr(m.search.recall.why, "is not built here: `"));
+    assert_true(m.search.ntrials > 1 && m.search.trial[m.search.best].place == 1);
+    made_free(&m);
+    m = (Made){.bytes = 0};
+    assert_int_equal(drive_compile(&f.cx, &q, &m),
+                     OK); /* the first program alone spilt: now it is what was remembered */
+    assert_string_equal(m.search.recall.how, "nearest");
+    made_free(&m);
+    fake_close(&f);
+    assert_int_equal(os_dir_remove(dir), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),      cmocka_unit_test(test_legal),  cmocka_unit_test(test_space),
-        cmocka_unit_test(test_no_loader), cmocka_unit_test(test_device), cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_launch),    cmocka_unit_test(test_cache),  cmocka_unit_test(test_troubles),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_space),
+        cmocka_unit_test(test_no_loader),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_troubles),
+        cmocka_unit_test(test_estimate_takes_the_next),
+        cmocka_unit_test(test_recall_estimates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
