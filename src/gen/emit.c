@@ -182,6 +182,16 @@ static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, i
     }
 }
 
+/* Behind a sweep: what it loaded of a tensor that one before it has loaded. */
+static void count_again(Emit *e) {
+    for (int i = 0; i < COUNT(e->loads_here); i++) {
+        const int n = e->loads_here[i];
+        if (n && e->loaded[i] && (!e->loads_again || n < e->loads_again)) e->loads_again = n;
+        e->loaded[i] |= n > 0;
+        e->loads_here[i] = 0;
+    }
+}
+
 static void emit_sweep(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[n->domain];
@@ -210,6 +220,7 @@ static void emit_sweep(Emit *e, const Node *n) {
     }
     e->domain = -1;
     e->sweep++;
+    count_again(e);
 }
 
 /* A short loop of a GPU is one of known length that may end before, so that what it indexes stays in registers. */
@@ -290,6 +301,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .shared_bytes = e.shared_bytes,
                   .private_bytes = e.private_bytes,
                   .loads = e.loads,
+                  .loads_again = e.loads_again,
                   .elements_per_row = elements};
     memcpy(out->align, e.align, sizeof out->align);
     memcpy(out->align_each, e.align_each, sizeof out->align_each);

@@ -67,7 +67,10 @@ struct Emit {
     int align_extent;
     uint8_t align_dims[MAX_PARAMS];
     int64_t private_bytes, shared_bytes;
-    int loads; /* places that load packs from global memory, or copy them from there */
+    int loads;                  /* places that load packs from global memory, or copy them from there */
+    int loads_again;            /* as in Unit */
+    int loads_here[MAX_PARAMS]; /* of them, in the sweep at hand */
+    bool loaded[MAX_PARAMS];    /* in a sweep before */
 };
 int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
 extern const Speak speak_host, speak_rows, speak_cuda, speak_opencl, speak_metal;

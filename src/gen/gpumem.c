@@ -124,6 +124,11 @@ static const char *spot(Emit *e, const Ins *in, const Step *s, int f, int v) {
     return emit_text(e, "%s + (lane * %d + %s) * %s", first, p->V, elem, gpu_val(e, in->a[1], 0, 0));
 }
 
+static void count_loads(Emit *e, const Ins *in, int n) {
+    e->loads += n;
+    e->loads_here[in->param] += n;
+}
+
 /* Words `w`0, `w`1 ... of a pack, declared and loaded. */
 void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
     const Ins *in = gpu_at(e, i);
@@ -148,14 +153,14 @@ void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
             for (int v = j * k.each; v < (j + 1) * k.each; v++) {
                 const char *to = emit_text(e, "%s%d", w, word_at(&k, v));
                 if (k.bytes == 8) to = emit_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
-                e->loads += v < left; /* else in no lane */
+                count_loads(e, in, v < left); /* else in no lane */
                 line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", gpu_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
                      k.bytes, how, spot(e, in, s, f, v), hint);
             }
             if (!may) continue;
             line(e, "#else");
         }
-        e->loads++;
+        count_loads(e, in, 1);
         if (if_active)
             line(e, "ldn%dx%d_%s(%s%s, %s);", k.each * k.bytes, k.bytes, how, b.s, if_active, rest);
         else
@@ -264,7 +269,7 @@ void gpu_copy_pack(Emit *e, int load, int put, const Step *s) {
     for (int v = 0; v < e->k->plan.V; v += k.each) {
         const char *if_active = gpu_active(e, s, 0, v);
         const char *at = emit_text(e, "%s + %d", shared_at(e, to, s, 0, v / held.each), v % held.each * k.bytes);
-        e->loads++;
+        count_loads(e, in, 1);
         line(e, "%scpa%dx%d_%s(%s, %s%s);", if_active ? emit_text(e, "if %s ", if_active) : "", k.each * k.bytes,
              k.bytes, how, at, spot(e, in, s, 0, v), hint);
     }

@@ -142,6 +142,7 @@ typedef struct Space {
     const char *hold_name[MAX_CANDS];
     int nhold[MAX_CANDS];
     Hold *hold[MAX_CANDS];
+    bool asked[MAX_CANDS]; /* a text names it: those homes and no others */
 } Space;
 /* What is worth trying for this problem on this machine when nothing is pinned: at most SPACE_DEFAULT points, the least
  * promising values left out. */

@@ -198,7 +198,9 @@ static Err open_hold(Cx *cx, const Cand *c, const Item *it, Space *s) {
     }
     Hold h[HOLD_COUNT];
     for (int i = 0; i < n; i++) h[i] = (Hold)v[i];
-    return set_hold(cx, s, c->name, h, n);
+    Err e = set_hold(cx, s, c->name, h, n);
+    if (!e) s->asked[find_hold(s, c->name)] = true;
+    return e;
 }
 
 /* hold.*=LIST: of every input that is read again and every named value that is needed again. What reload is for an
@@ -298,19 +300,35 @@ static int least(const Space *s, int d) {
     return v;
 }
 
-/* One row a group and one group a row go with every width of a row, and one accumulator with every statistic: what was
- * pinned must not fail for want of them, where the values of the default space were made for another. */
+/* A value that another statistic needs in two sweeps, this one perhaps in one, where nothing can keep it. */
+static void leave_holds(Cx *cx, Space *s) {
+    for (int i = 0; i < s->nholds; i++) {
+        bool kept = !s->asked[i];
+        for (int k = 0; k < s->nhold[i]; k++) kept &= s->hold[i][k] != HOLD_RELOAD && s->hold[i][k] != HOLD_RECOMPUTE;
+        if (!kept) continue;
+        Hold *h = NEWN(cx->a, Hold, s->nhold[i] + 1);
+        memcpy(h, s->hold[i], (size_t)s->nhold[i] * sizeof *h);
+        h[s->nhold[i]++] = HOLD_RELOAD;
+        s->hold[i] = h;
+    }
+}
+
+/* One row a group and one group a row go with every width of a row, one accumulator and no copies ahead with every
+ * statistic: what was pinned must not fail for want of them, where the values of the default space were made for
+ * another. */
 static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s) {
     int W = least(s, DIM_W), P = least(s, DIM_P);
     bool stuck[] = {W * P > pb->caps.max_group, least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1),
-                    least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_acc) > 1};
-    static const int dims[] = {DIM_P, DIM_cluster, DIM_acc};
+                    least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_acc) > 1,
+                    least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_stages) > 0};
+    static const int dims[] = {DIM_P, DIM_cluster, DIM_acc, DIM_stages};
+    if (least(s, DIM_stat) != STAT_TWO_PASS) leave_holds(cx, s);
     for (int k = 0; k < COUNT(dims); k++) {
         int d = dims[k];
         if (!stuck[k] || is_named(text, d)) continue;
         int *value = NEWN(cx->a, int, s->n[d] + 1);
         memcpy(value, s->value[d], (size_t)s->n[d] * sizeof *value);
-        value[s->n[d]++] = 1;
+        value[s->n[d]++] = d == DIM_stages ? 0 : 1;
         s->value[d] = value;
     }
 }

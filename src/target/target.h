@@ -117,7 +117,8 @@ typedef struct Unit {
         align_extent; /* slot of a ranged axis's extent, -1: none; and what that must be a multiple of likewise */
     int64_t
         private_bytes; /* GPUs: memory a lane was given on purpose; what the compiler takes beyond is spilt registers */
-    int loads;         /* CUDA: places in the text that load from global memory, gathers apart; code has no fewer */
+    int loads;         /* CUDA: places in the text that load from global memory, gathers apart */
+    int loads_again;   /* of them, the fewest that a later sweep has of what one before it has loaded; 0: none has */
     bool fresh;        /* build it anew even where a cache has it */
     int64_t elements_per_row; /* about how much work a row is, for deciding on threads */
 } Unit;

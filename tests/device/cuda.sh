@@ -15,7 +15,7 @@ run() { # what, then arguments with K for the process's number
     done
     wait
     [ "$what" = build ] || grep -h -v '^# NVIDIA\|^ok' "$tmp"/[0-9]* | head -${SHOW:-40}
-    sed -n 's|^\(not \)\?ok|ok|p' "$tmp"/[0-9]* | awk -v w="$what" '{d += $3; b += $5; r += $7} END {print w ": " d " done, " b " wrong, " r " refused for spills"}'
+    sed -n 's|^\(not \)\?ok|ok|p' "$tmp"/[0-9]* | awk -v w="$what" '{d += $3; b += $5; r += $7} END {print w ": " d " done, " b " wrong, " r " refused by the build"}'
     [ ! -e "$tmp/bad" ] || bad=1
     rm -r "$tmp"
 }

@@ -22,7 +22,7 @@ many() { # device, what, then arguments with @K for the process's number
     wait
     grep -h -v '^ok' "$tmp"/* | sort | uniq -c | sort -rn | cut -c1-300 | head -"${SHOW:-24}"
     grep -q '^not ok' "$tmp"/* && bad=1
-    sed -n 's|^\(not \)\?ok|ok|p' "$tmp"/* | awk -v w="$ROWFOLD_TEST_DEVICE $what" '{d += $3; b += $5; r += $7} END {print w ": " d " done, " b " wrong, " r " refused for spills"}'
+    sed -n 's|^\(not \)\?ok|ok|p' "$tmp"/* | awk -v w="$ROWFOLD_TEST_DEVICE $what" '{d += $3; b += $5; r += $7} END {print w ": " d " done, " b " wrong, " r " refused by the build"}'
     rm -r "$tmp"
 }
 for ((i = 0; i < 8; i++)); do

@@ -29,6 +29,7 @@ static const struct {
      ""},
 };
 
+/* NULL where the device's compiler does not make of a plan what it says. */
 static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, const char *pin, const char *search) {
     rowfold_context *cx = field_context();
     rowfold_source *src;
@@ -39,8 +40,11 @@ static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, 
     assert_int_equal(rowfold_source_parse(cx, "x", cases[c].text, strlen(cases[c].text), &src), ROWFOLD_OK);
     assert_int_equal(rowfold_program_new(cx, src, NULL, types, NULL, &prog), ROWFOLD_OK);
     o.device = dev, o.shape = field_text("n=%d", N), o.pin = pin, o.search = search;
-    if (rowfold_compile(cx, prog, &o, &k) != ROWFOLD_OK) fail_msg("%s: %s", pin, rowfold_last_error(cx)->text);
-    field_adopt(k, prog);
+    if (rowfold_compile(cx, prog, &o, &k) == ROWFOLD_OK)
+        field_adopt(k, prog);
+    else if (!field_far() || strncmp(rowfold_last_error(cx)->slug, "build.", 6) != 0 ||
+             rowfold_last_error(cx)->status != ROWFOLD_REFUSED)
+        fail_msg("%s: %s", pin, rowfold_last_error(cx)->text);
     rowfold_program_free(prog), rowfold_source_free(src);
     return k;
 }
@@ -48,6 +52,7 @@ static rowfold_kernel *kernel_of(rowfold_device *dev, int c, const char *types, 
 /* The plans of the fixed order that the device may have, as pins. Returns how many; each takes one from `all`. */
 static int plans_of(rowfold_device *dev, int c, const char *types, const char **all) {
     rowfold_kernel *k = kernel_of(dev, c, types, "order=fixed,exp=own", *cases[c].pins ? cases[c].pins : NULL);
+    assert_non_null(k);
     json_t *list = json_loads(rowfold_kernel_text(k, ROWFOLD_CANDIDATES), 0, NULL), *t;
     int n = 0;
     size_t i;
@@ -74,16 +79,19 @@ static void one_result(int c, Ty ty) {
     rowfold_kernel_free(k);
     const int n = plans_of(field_device(), c, ty_text(ty), all),
               step = field_nplans < 7 || !field_far() ? 1 + n / 6 : 1;
-    assert_true(n >= 2);
+    int same = 0;
     for (int i = 0; i < n; i += step) {
         k = kernel_of(field_device(), c, ty_text(ty), all[i], NULL);
+        if (!k) continue;
         memset(y, 0, (size_t)(ROWS * row));
         LAUNCH(k, TENSOR(x, ROWS, N), TENSOR(w, N), TENSOR(y, ROWS, N));
         if (!field_same(ty, want, y, ROWS * N)) fail_msg("%s %s: %s", cases[c].name, ty_text(ty), all[i]);
         rowfold_kernel_free(k);
+        same++;
     }
-    print_message("# %s %s: %d plans of %d have this CPU's bits\n", cases[c].name, ty_text(ty), (n + step - 1) / step,
-                  n);
+    print_message("# %s %s: %d plans have this CPU's bits, %d more of %d were not built\n", cases[c].name, ty_text(ty),
+                  same, (n + step - 1) / step - same, n);
+    assert_true(same >= 2);
 }
 
 static void fixed_order_is_one_result(void **state) {

@@ -398,7 +398,12 @@ static void test_launch(void **state) {
     assert_int_equal(mod_time(&f.cx, m, many, 300, 64, 0, 1, &ns), OK);
     assert_true(f.last->launches - before >= 300); /* a graph of a whole turn, however few calls are asked for */
     mod_free(m);
-    f.u.loads += 1000; /* more than the code can have: a compiler that made fewer is not believed */
+    f.u.loads +=
+        1000; /* more than the code can have: loads that are gone, and as nothing is read again, nobody's hold */
+    assert_int_equal(f.u.loads_again, 0);
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    mod_free(m);
+    f.u.loads_again = 900; /* as many as a later sweep would have: the compiler is not believed */
     assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), ERR_REFUSED);
     assert_int_equal(f.cx.last->slug, S_BUILD_MERGED);
     fake_close(&f);
@@ -411,7 +416,8 @@ static void test_holds_stay_apart(void **state) {
     if (!compiler(&rtc)) skip();
     static const char *const plans[] = {"W=256 V=8 load=keep hold.x=reload", "W=256 V=8 load=plain hold.x=reload",
                                         "W=256 V=8 load=plain hold.x=register", "W=256 V=8 hold.x=shared stages=1"};
-    static const int want[] = {6, 6, 4, 4}; /* two packs of a row and two of the weights, and the row's again */
+    static const int want[] = {6, 6, 4, 4},
+                     again[] = {1, 1, 0, 0}; /* two packs of a row and two of the weights, and the row's again */
     for (int i = 0; i < COUNT(plans); i++) {
         Cx cx = {.a = arena_new(NULL, NULL)};
         Problem pb;
@@ -426,6 +432,7 @@ static void test_holds_stay_apart(void **state) {
         assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
         assert_int_equal(loads, want[i]);
         assert_in_range(u.loads, 1, loads);
+        assert_int_equal(u.loads_again, again[i]);
         alloc_libc.put(alloc_libc.user, cubin);
         arena_free(cx.a);
     }
