@@ -15,6 +15,7 @@ typedef struct Launch {
     int copies;         /* of all tensors, that launches take in turn; 0 is 1 */
     bool stream;        /* stores past the caches */
     bool overlap;       /* the next launch starts before this one ends */
+    bool queued;        /* and so do those after it, as many as units have room for */
     int registers;      /* of a lane, as a compiler said; 0: not built yet */
 } Launch;
 

@@ -224,7 +224,7 @@ static Parts gpu_parts(const Demand *d, const Caps *caps, const Launch *l, const
     const double work = join(all, COUNT(all), at_least_1(k[OVERLAP]));
     /* launches that wait on units leave the groups of the next few places, which lie on the fewer units the more wait
      */
-    const double crowd = l->overlap ? fmin(places / of_unit, 1 + k[CROWDED] * work / caps->launch_s) : 1;
+    const double crowd = l->queued ? fmin(places / of_unit, 1 + k[CROWDED] * work / caps->launch_s) : 1;
     p.total = work * at_least_1(crowd) + p.path;
     return p;
 }

@@ -113,6 +113,16 @@ static void put_texts(const Past *x, Buf *b) {
     }
 }
 
+static void put_launch(const Launch *l, Buf *b) {
+    buf_fmt(b,
+            ",\"launch\":{\"rows\":%lld,\"lanes\":%d,\"subgroup\":%d,\"rows_per_group\":%d,\"groups_per_row\":%d,"
+            "\"pack\":%d,\"flight\":%d,\"prefetch\":%d,\"copies\":%d,\"stream\":%s,\"overlap\":%s,"
+            "\"queued\":%s,\"registers\":%d}",
+            (long long)l->rows, l->lanes, l->subgroup, l->rows_per_group, l->groups_per_row, l->pack, l->flight,
+            l->prefetch, l->copies, l->stream ? "true" : "false", l->overlap ? "true" : "false",
+            l->queued ? "true" : "false", l->registers);
+}
+
 static void put_past(Cx *cx, const Past *x, const CostPolicy *const *policy, int n, const CostPolicy *of,
                      const double *coef, Buf *b) {
     Buf scores = buf_new(cx->a);
@@ -129,7 +139,10 @@ static void put_past(Cx *cx, const Past *x, const CostPolicy *const *policy, int
         buf_str(b, i ? "," : "");
         buf_f64(b, x->t.sample_ns[i]);
     }
-    buf_str(b, "],\"score\":");
+    buf_str(b, "],\"demand\":");
+    demand_json(&x->demand, b);
+    put_launch(&x->launch, b);
+    buf_str(b, ",\"score\":");
     for (int i = 0; i < n; i++) {
         Score s = {0};
         Cx own = {.a = cx->a};

@@ -43,7 +43,8 @@ static void cuda_head(Emit *e) {
     for (int i = 0; i < k->nins && p->cluster > 1; i++)
         e->cluster_waits |= k->ins[i].k == K_JOIN || k->ins[i].k == K_JOIN2;
     if (e->cluster_waits) line(e, "cluster_arrive();");
-    if (p->overlap) line(e, p->overlap == OVERLAP_FETCH ? "overlap_start();" : "overlap_start(), overlap_wait();");
+    if (p->overlap == OVERLAP_ON) line(e, "overlap_start(), overlap_wait();");
+    if (p->overlap == OVERLAP_LATE) line(e, "overlap_wait(), overlap_start();");
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *q = &k->prog->param[i];
         const char *only = q->dir == DIR_IN ? "const " : "", *type = gpu_memory_type(q);

@@ -99,7 +99,7 @@ void gpu_ahead(Emit *e, const Node *node) {
     bool first = node == &e->k->node[e->k->root], fetches = e->k->plan.overlap == OVERLAP_FETCH;
     if (fetches && !first && !e->waited) {
         all_fetched(e);
-        line(e, "overlap_wait();");
+        line(e, "overlap_wait(), overlap_start();");
         e->waited = true;
         if (e->k->plan.early) all_early(e);
     }

@@ -24,7 +24,7 @@ enum { FIXED_PARTIALS = 1024 }; /* of order=fixed: element e of a row is added t
 enum { COMBINE_INNER, COMBINE_OUTER };
 enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
 enum { STORE_PLAIN, STORE_STREAM };
-enum { OVERLAP_OFF, OVERLAP_ON, OVERLAP_FETCH };
+enum { OVERLAP_OFF, OVERLAP_ON, OVERLAP_FETCH, OVERLAP_LATE };
 enum { TAIL_EXACT, TAIL_GUARDED, TAIL_HEAD_SHIFT };
 
 /* Lanes that share a row, over all groups of its cluster: lane = group * W + thread. */

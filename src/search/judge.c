@@ -19,7 +19,8 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .flight = plan->flight,
                     .prefetch = plan->prefetch,
                     .stream = plan->store == STORE_STREAM,
-                    .overlap = plan->overlap};
+                    .overlap = plan->overlap != OVERLAP_OFF,
+                    .queued = plan->overlap == OVERLAP_ON};
 }
 
 void search_failed(Cx *cx, Trial *t, Fate fate, const Cx *own) {

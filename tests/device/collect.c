@@ -2,12 +2,13 @@
  * are fitted to and judged by.
  *
  *     rowfold-collect DESIGN.suite [--device D] [--store FILE] [--plans N] [--seed S] [--threads N]
- *                     [--build | --time] [--part I/K] [--slice I/K] [--seconds S]
+ *                     [--each DIMENSION] [--build | --time] [--part I/K] [--slice I/K] [--seconds S]
  *
  * A line of a design is one of a suite; the first of its regimes= is measured, and the word behind its # is its split.
  * --build only compiles, into the cache, every K-th problem from the I-th on (--part), every K-th plan of each
  * (--slice): as many processes as there are cores do it together. --time (the default) goes on where an earlier run
- * stopped: problems of which the store has trials are passed over. Every plan is checked on a few rows of its own
+ * stopped: problems of which the store has trials are passed over. --each takes, of every plan that is drawn, all that
+ * differ from it in that dimension alone. Every plan is checked on a few rows of its own
  * problem, since rows are independent and the source text does not depend on how many there are; then all are timed in
  * rounds, every second one backwards, so that the halves of a trial's samples tell how far two measurements of the same
  * plan differ. */
@@ -22,7 +23,7 @@ enum { ROUNDS = 4, SAMPLES = 2, CHECKED_ELEMENTS = 1 << 16, MOST_PLANS = 400, LA
 static const int64_t sample_ns = 2500000;
 
 typedef struct Asked {
-    const char *design, *device, *store, *mode;
+    const char *design, *device, *store, *mode, *each;
     int plans, threads, part, parts, slice, slices;
     uint64_t seed;
     double seconds;
@@ -34,7 +35,7 @@ typedef struct Desk {
     Rt *rt;
     Device *dev;
     Store *store;
-    int timed, failed;
+    int timed, failed, each; /* each: a dimension; -1: none */
 } Desk;
 
 typedef struct Pick { /* one plan of a problem */
@@ -54,6 +55,14 @@ static int by_place(const void *x, const void *y) {
     return *a < *b ? -1 : *a > *b;
 }
 
+static bool differ_in(const Plan *a, const Plan *b, int dim) { /* in no other dimension or hold */
+    for (int d = 0; d < DIM_COUNT; d++)
+        if (d != dim && plan_dim_get(a, d) != plan_dim_get(b, d)) return false;
+    for (int i = 0; i < a->nholds; i++)
+        if (plan_hold(b, a->hold[i].name) != a->hold[i].hold) return false;
+    return true;
+}
+
 /* The legal plans of the default space, some of them by chance; which ones, no policy has a say in. */
 static Err choose(Cx *cx, Search *s, const Desk *k, uint64_t salt, Pick *pick, int *n) {
     Trial **list;
@@ -64,8 +73,12 @@ static Err choose(Cx *cx, Search *s, const Desk *k, uint64_t salt, Pick *pick, i
     if (!err) qsort(list, (size_t)nlist, sizeof *list, by_place);
     for (*n = 0; !err && *n < k->q.plans && nlist > 0; ++*n) {
         const int64_t i = (int64_t)(rng_u64(&r) % (uint64_t)nlist);
-        pick[*n].t = list[i];
+        Trial *drawn = list[i];
+        pick[*n].t = drawn;
         list[i] = list[--nlist];
+        for (int64_t j = nlist - 1; j >= 0 && k->each >= 0; j--)
+            if (*n + 1 < k->q.plans && differ_in(&drawn->plan, &list[j]->plan, k->each))
+                pick[++*n].t = list[j], list[j] = list[--nlist];
     }
     return err;
 }
@@ -185,6 +198,8 @@ static bool read_args(int argc, char **argv, Asked *q) {
         const bool number = str_i64(v, &x);
         if (str_eq(a, "--device"))
             q->device = v;
+        else if (str_eq(a, "--each"))
+            q->each = v;
         else if (str_eq(a, "--store"))
             q->store = v;
         else if (str_eq(a, "--part") && sscanf(v, "%d/%d", &q->part, &q->parts) == 2 && q->parts > 0)
@@ -216,10 +231,14 @@ static Err open_desk(Desk *k) {
 }
 
 int main(int argc, char **argv) {
-    Desk k = {.cx = {.a = arena_new(NULL, NULL)}};
-    if (!read_args(argc, argv, &k.q)) {
-        fprintf(stderr, "usage: rowfold-collect DESIGN.suite [--device D] [--store FILE] [--plans N] [--seed S] "
-                        "[--threads N] [--build | --time] [--part I/K] [--slice I/K] [--seconds S]\n");
+    Desk k = {.cx = {.a = arena_new(NULL, NULL)}, .each = -1};
+    bool good = read_args(argc, argv, &k.q);
+    for (int d = 0; d < DIM_COUNT && good && k.q.each; d++)
+        if (str_eq(dim_info(d)->name, k.q.each)) k.each = d;
+    if (!good || (k.q.each && k.each < 0)) {
+        fprintf(stderr,
+                "usage: rowfold-collect DESIGN.suite [--device D] [--store FILE] [--plans N] [--seed S] "
+                "[--threads N] [--each DIMENSION] [--build | --time] [--part I/K] [--slice I/K] [--seconds S]\n");
         return 2;
     }
     char *text;

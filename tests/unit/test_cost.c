@@ -246,7 +246,7 @@ static void roofline_knows_places_of_gpus(void **state) {
     assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 32); /* one */
     d.shared_bytes = 0, l.rows = 128;
     Launch early = l;
-    early.overlap = true;
+    early.overlap = early.queued = true;
     assert_true(score(cx, "roofline", &d, &c, &early, "").total < score(cx, "roofline", &d, &c, &l, "").total);
     d.lane_ops[COST_ALU] = 1e6; /* long launches wait for each other in each other's places */
     assert_true(score(cx, "roofline", &d, &c, &early, "").total > score(cx, "roofline", &d, &c, &l, "").total);

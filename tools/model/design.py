@@ -3,10 +3,12 @@
 
     python3 tools/model/design.py cpu  > results/model/cpu.suite
     python3 tools/model/design.py h200 > results/model/h200.suite
+    python3 tools/model/design.py h200-more > results/model/h200-more.suite
 
 The splits are made here, before anything is fitted: `train`, and three that are held out, each different from `train` in one
 respect: `shapes` (extents that train does not have), `operators` (kernels that it does not have), `types` (likewise). Sizes are
-spread evenly over their logarithm, from 2 KB on; the same arguments give the same design."""
+spread evenly over their logarithm, from 2 KB on; the same arguments give the same design. h200-more has more problems to fit to,
+none of them held out."""
 import random
 import sys
 
@@ -32,6 +34,7 @@ BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 DEVICES = {
     "cpu": dict(most=1 << 23, large=1 << 21, nlarge=12, counts=dict(train=120, shapes=30, operators=30, types=30)),
     "h200": dict(most=1 << 27, large=1 << 24, nlarge=1, counts=dict(train=130, shapes=30, operators=30, types=30)),
+    "h200-more": dict(most=1 << 24, large=1 << 23, nlarge=4, beside="h200", counts=dict(train=160)),
 }
 
 
@@ -50,8 +53,8 @@ def pick(rng, split, device, level):
 
 
 def design(name):
-    device, rng, seen, nlarge = DEVICES[name], random.Random("rowfold " + name), set(), 0
-    print(f"# Problems for {name}, made by tools/model/design.py; the word behind a line is its split. FROZEN before anything was fitted.")
+    device, rng, nlarge = DEVICES[name], random.Random("rowfold " + name), 0
+    seen, lines = (set(design(device["beside"])[0]) if "beside" in device else set()), []
     for split, count in device["counts"].items():
         made = 0
         while made < count:
@@ -66,11 +69,13 @@ def design(name):
             made += 1
             types = f"T={ty},S=f32" if file == "reduce" and kernel not in ("max", "argmax") else ty
             regime = "cold" if rng.random() < 0.35 else "resident"
-            print(f"../../kernels/{file}.row {kernel} rows={rows},n={n} {types} regimes={regime} # {split}")
+            lines.append(f"../../kernels/{file}.row {kernel} rows={rows},n={n} {types} regimes={regime} # {split}")
         nlarge = 0
+    return seen, lines
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in DEVICES:
         sys.exit(f"usage: design.py {'|'.join(DEVICES)}")
-    design(sys.argv[1])
+    print(f"# Problems for {sys.argv[1]}, made by tools/model/design.py; the word behind a line is its split. FROZEN before anything was fitted.")
+    print("\n".join(design(sys.argv[1])[1]))
