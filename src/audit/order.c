@@ -185,6 +185,54 @@ static Err join_check(Audit *u, int i, CellUse *cells) {
     return OK;
 }
 
+/* The value that a level's lanes meet with: what came to them, or that times what rescales it. */
+static int met(const Audit *u, int x, int *scale) {
+    const Ins *in = &u->k->ins[x];
+    *scale = -1;
+    if (in->k != K_OP || in->op != OP_MUL) return x;
+    const KOp k = u->k->ins[in->a[0]].k;
+    const bool left = k == K_CELL || k == K_PASS;
+    *scale = in->a[left];
+    return in->a[!left];
+}
+
+/* What all lanes are said to have alike is made level by level, each of which joins all of its parts by one operator:
+ * lanes of a subgroup, subgroups, groups, splits. What rescales a sum at a level comes of that level's maximum. */
+static Err same_check(Audit *u, int i, CellUse *cells) {
+    const Kern *k = u->k;
+    int x = k->ins[i].a[0];
+    const Op op = k->ins[x].op;
+    u->out->joins++;
+    for (int level = PASS_SPLITS; level >= PASS_SUBGROUPS - 1; level--) {
+        const int L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup,
+                  parts = level < PASS_SUBGROUPS ? L : pass_count(k, level);
+        int lanes = 1, scale;
+        if (parts == 1) continue;
+        while (lanes < parts) lanes *= 2;
+        const Ins *meet = &k->ins[x];
+        if (meet->k != K_MEET || meet->lanes != lanes || meet->op != op)
+            FIND(S_AUDIT_JOIN, "%s: %%%d does not join %d lanes by %s", ins_text(u, i), x, lanes, op_name(op));
+        x = met(u, meet->a[0], &scale);
+        bool *marks = NEWN(u->cx->a, bool, k->nins), rescaled = scale < 0;
+        if (scale >= 0) ins_sources(u, scale, marks);
+        for (int j = 0; j < i && !rescaled; j++)
+            rescaled = marks[j] && k->ins[j].k == K_MEET && k->ins[j].lanes == lanes &&
+                       (k->ins[j].op == OP_MAX || k->ins[j].op == OP_ATLEAST);
+        if (!rescaled) FIND(S_AUDIT_JOIN, "%s: %%%d is rescaled by no maximum of its lanes", ins_text(u, i), x);
+        if (level < PASS_SUBGROUPS) break;
+        const Ins *pass = &k->ins[x];
+        if (pass->k != K_PASS || pass->imm != level)
+            FIND(S_AUDIT_JOIN, "%s: %%%d is not what %s passed on", ins_text(u, i), x, pass_text(level));
+        if (!is_identity(op, pass->ty, pass->c))
+            FIND(S_AUDIT_IDENTITY, "%s: is %g past the last", ins_text(u, x), num_f64(pass->c, pass->ty));
+        x = pass->a[0];
+    }
+    const Ins *own = &k->ins[x];
+    if (own->k != K_CELL || own->rank != RANK_LANE) FIND(S_AUDIT_JOIN, "%s: joins what no cell holds", ins_text(u, i));
+    cells[own->imm].joins++;
+    return OK;
+}
+
 static Err cells_check(Audit *u) {
     const Kern *k = u->k;
     CellUse *cells = cell_uses(u);
@@ -198,7 +246,7 @@ static Err cells_check(Audit *u) {
         const Ins *in = &k->ins[i];
         if (in->k == K_PACKFOLD && !is_identity(in->op, in->ty, in->c))
             FIND(S_AUDIT_IDENTITY, "%s: starts at %g", ins_text(u, i), num_f64(in->c, in->ty));
-        Err e = in->k == K_JOIN || in->k == K_JOIN2 ? join_check(u, i, cells) : OK;
+        Err e = in->k == K_SAME ? same_check(u, i, cells) : ins_gathers(in) ? join_check(u, i, cells) : OK;
         if (e) return e;
     }
     for (int c = 0; c < k->ncells; c++)

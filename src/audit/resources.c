@@ -103,6 +103,9 @@ static Err shared_check(Audit *u) {
         KOp op = k->ins[i].k;
         bool join = op == K_JOIN || op == K_JOIN2 || op == K_JOIN2I;
         now = join ? now + subgroups * ty_bytes(k->ins[i].ty) * k->plan.P : 0;
+        if (op == K_PASS && k->ins[i].imm != PASS_SPLITS)
+            now = pass_count(k, k->ins[i].imm) * ty_bytes(k->ins[i].ty) * k->plan.P *
+                  (i && k->ins[i - 1].k == K_PASS ? 2 : 1);
         most = i64_max(most, now);
     }
     if (subgroups > 1 && u->caps->kind != KIND_HOST) u->out->shared_bytes += most;

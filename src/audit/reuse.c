@@ -21,7 +21,7 @@ static bool same_lane(const Audit *u, int i, int j) {
 
 static bool join_between(const Audit *u, int i, int j) {
     for (int x = i + 1; x < j; x++)
-        if (u->k->ins[x].k == K_JOIN || u->k->ins[x].k == K_JOIN2) return true;
+        if (ins_gathers(&u->k->ins[x])) return true;
     return false;
 }
 

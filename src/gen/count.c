@@ -172,7 +172,8 @@ static void count_ins(Tally *t, int i, double loop) {
     case K_FOLD:
     case K_FOLD2: add_op(d, op_info(in->op)->cost, m); break;
     case K_PACKFOLD: add_op(d, op_info(in->op)->cost, (Times){loop * (double)t->slots, loop * (double)t->n}); break;
-    case K_MEET:
+    case K_SETPART: /* of what a segment's lanes joined */
+    case K_SAME:
     case K_JOIN:
     case K_JOIN2: d->collectives += loop; break; /* value and index are joined together */
     default: break;
@@ -181,6 +182,12 @@ static void count_ins(Tally *t, int i, double loop) {
 
 /* Joins side by side share an exchange, with a barrier; each has partials of its own: one a subgroup, or where
  * subgroups are combined lane by lane one a lane. Within one subgroup there is no exchange. */
+static void count_pass(const Kern *k, const Ins *in, bool first, double loop, Demand *d) {
+    const int last = k->plan.split > 1 ? PASS_SPLITS : k->plan.cluster > 1 ? PASS_GROUPS : PASS_SUBGROUPS;
+    if (in->imm != PASS_SPLITS) d->shared_bytes += (double)pass_count(k, in->imm) * ty_bytes(in->ty) * k->plan.P;
+    if (first && in->imm == last) d->barriers += loop; /* those of lower levels are a part of it, as in joins */
+}
+
 static void count_joins(const Kern *k, const Node *nd, double loop, Demand *d) {
     int lanes = plan_lanes(&k->plan);
     if (lanes <= k->subgroup) return;
@@ -189,6 +196,7 @@ static void count_joins(const Kern *k, const Node *nd, double loop, Demand *d) {
     bool before = false;
     for (int i = nd->i0; i < nd->i1; i++) {
         const Ins *in = &k->ins[i];
+        if (in->k == K_PASS) count_pass(k, in, i == nd->i0 || in[-1].k != K_PASS || in[-1].imm != in->imm, loop, d);
         bool join = in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_JOIN2I;
         if (join) d->shared_bytes += partials * ty_bytes(in->ty) * k->plan.P;
         if (join && !before) d->barriers += loop;

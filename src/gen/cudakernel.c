@@ -19,6 +19,7 @@ static const GpuWords words = {.dialect = DIALECT_CUDA,
                                .barrier = "__syncthreads()",
                                .who = ", everyone",
                                .keys = true,
+                               .at_once = true,
                                .wide = "ll",
                                .shared = cuda_shared};
 
@@ -40,9 +41,8 @@ static void cuda_head(Emit *e) {
         line(e, "const u32 everyone = ~0u;");
     if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
     if (gpu_exchange(e)) line(e, "EXCHANGE(%d)", gpu_exchange(e));
-    for (int i = 0; i < k->nins && p->cluster > 1; i++)
-        e->cluster_waits |= k->ins[i].k == K_JOIN || k->ins[i].k == K_JOIN2;
-    if (e->cluster_waits) line(e, "cluster_arrive();");
+    for (int i = 0; i < k->nins && p->cluster > 1; i++) e->cluster_waits |= ins_gathers(&k->ins[i]);
+    if (e->cluster_waits) line(e, "cluster_start(cm, tid);");
     if (p->overlap == OVERLAP_ON) line(e, "overlap_start(), overlap_wait();");
     if (p->overlap == OVERLAP_LATE) line(e, "overlap_wait(), overlap_start();");
     for (int i = 0; i < k->prog->nparams; i++) {

@@ -88,6 +88,33 @@ static void f_shx(Pre *p, Buf *b, const Name *n) {
             gpu_type(n->ty), n->ty == TY_BOOL ? "0 != " : "", n->ty == TY_BOOL ? "(i32)" : "");
 }
 
+/* Of f32 by the integers that order as they do, a NaN beyond all; of keys the upper halves first. */
+static void f_all(Pre *p, Buf *b, const Name *n) {
+    const bool max = str_eq(n->family, "allmax");
+    const char *how = max ? "max" : "min", *one = ty_is_signed(n->ty) || ty_is_float(n->ty) ? "s32" : "u32";
+    (void)p;
+    buf_fmt(b, FN "%s %s(%s x, u32 who) {\n", gpu_type(n->ty), n->all, gpu_type(n->ty));
+    if (ty_is_float(n->ty))
+        buf_fmt(b,
+                "    i32 u = __float_as_int(x);\n    u = x != x ? %s : u ^ (u >> 31 & 0x7fffffff);\n    "
+                "asm volatile(\"redux.sync.%s.s32 %%0, %%0, %%1;\" : \"+r\"(u) : \"r\"(who));\n    return "
+                "__int_as_float(u ^ (u >> 31 & 0x7fffffff));\n}\n",
+                max ? "0x7fffffff" : "(-2147483647 - 1)", how);
+    else if (ty_bytes(n->ty) == 8)
+        buf_fmt(
+            b,
+            "    u32 hi = (u32)(x >> 32), lo = (u32)x, top;\n    asm volatile(\"redux.sync.%s.u32 %%0, %%1, %%2;\" : "
+            "\"=r\"(top) : \"r\"(hi), \"r\"(who));\n    lo = hi == top ? lo : %s;\n    "
+            "asm volatile(\"redux.sync.%s.u32 %%0, %%0, %%1;\" : \"+r\"(lo) : \"r\"(who));\n    return (u64)top << 32 "
+            "| "
+            "lo;\n}\n",
+            how, max ? "0u" : "~0u", how);
+    else
+        buf_fmt(b,
+                "    asm volatile(\"redux.sync.%s.%s %%0, %%0, %%1;\" : \"+r\"(x) : \"r\"(who));\n    return x;\n}\n",
+                how, one);
+}
+
 /* ---- storage: up_T from the bits of T to its compute type, dn_T back, pk_T two at once ---- */
 
 static void f_up(Pre *p, Buf *b, const Name *n) {
@@ -338,7 +365,8 @@ static const Family own[] = {
     {"min", f_minmax, 0},   {"max", f_minmax, 0}, {"sqrt", f_libm, 0},   {"rsqrt", f_libm, 0}, {"exp", f_libm, 0},
     {"exp2", f_libm, 0},    {"log", f_libm, 0},   {"log2", f_libm, 0},   {"tanh", f_libm, 0},  {"erf", f_libm, 0},
     {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},   {"ldexp", f_ldexp, 0}, {"shx", f_shx, 0},    {"key", f_key, 1},
-    {"unkey", f_unkey, 1},  {"up", f_up, 0},      {"dn", f_dn, 0},       {"pk", f_pk, 0},
+    {"allmax", f_all, 0},   {"allmin", f_all, 0}, {"unkey", f_unkey, 1}, {"up", f_up, 0},      {"dn", f_dn, 0},
+    {"pk", f_pk, 0},
 };
 
 static bool access_named(Buf *b, const char *word) {
@@ -360,16 +388,28 @@ static bool access_named(Buf *b, const char *word) {
     return true;
 }
 
-/* Groups of a cluster: they say that they have started, wait for all to have, write into each other's memory and meet.
- */
-static const char cluster_text[] = FN
-    "void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n" FN
-    "void cluster_wait() { asm volatile(\"barrier.cluster.wait.aligned;\" : : : \"memory\"); }\n" FN
-    "void cluster_meet() { asm volatile(\"barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire."
-    "aligned;\" : : : \"memory\"); }\n" FN
-    "void cluster_send(u32 *at, i32 peer, u32 a, u32 b = 0, u32 c = 0, u32 d = 0) {\n    asm volatile(\"{ .reg .b32 r; "
-    "mapa.shared::cluster.u32 r, %0, %1; st.shared::cluster.v4.u32 [r], {%2, %3, %4, %5}; }\" : : "
-    "\"r\"((u32)__cvta_generic_to_shared(at)), \"r\"(peer), \"r\"(a), \"r\"(b), \"r\"(c), \"r\"(d) : \"memory\");\n}\n";
+/* Groups of a cluster: they say that they have started, wait for all to have, and write into each other's memory. Each
+ * write tells a barrier in that memory of its bytes; a group waits there until those of all have come, without the
+ * fence and the way back of a barrier over the cluster. Two turns of memory and barrier are enough: who sends the third
+ * has the second of all, which they sent after the first had come. */
+static const char cluster_text[] =
+    FN "void cluster_start(u64 *bar, i32 tid) {\n    if (tid == 0) {\n        const u32 at = "
+       "(u32)__cvta_generic_to_shared(bar);\n        asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1;\\n\\t"
+       "mbarrier.init.shared::cta.b64 [%0 + 8], 1;\\n\\tfence.mbarrier_init.release.cluster;\" : : \"r\"(at) : "
+       "\"memory\");\n    }\n    asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" : : : \"memory\");\n}\n" FN
+       "void cluster_wait() { asm volatile(\"barrier.cluster.wait.aligned;\" : : : \"memory\"); }\n" FN
+       "void cluster_expect(u64 *bar, i32 bytes) { asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], "
+       "%1;\" : "
+       ": \"r\"((u32)__cvta_generic_to_shared(bar)), \"r\"(bytes) : \"memory\"); }\n" FN
+       "void cluster_send(u32 *at, u64 *bar, i32 peer, u32 a, u32 b = 0, u32 c = 0, u32 d = 0) {\n    asm volatile(\"{ "
+       ".reg "
+       ".b32 r, m; mapa.shared::cluster.u32 r, %0, %2; mapa.shared::cluster.u32 m, %1, %2; "
+       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [r], {%3, %4, %5, %6}, [m]; }\" : : "
+       "\"r\"((u32)__cvta_generic_to_shared(at)), \"r\"((u32)__cvta_generic_to_shared(bar)), \"r\"(peer), \"r\"(a), "
+       "\"r\"(b), \"r\"(c), \"r\"(d) : \"memory\");\n}\n" FN
+       "void cluster_meet(u64 *bar, i32 turn) {\n    u32 all;\n    do asm volatile(\"{ .reg .pred p; "
+       "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }\" : \"=r\"(all) : "
+       "\"r\"((u32)__cvta_generic_to_shared(bar)), \"r\"(turn) : \"memory\");\n    while (!all);\n}\n";
 /* The next launch may start as soon as all groups of this one have; what the one before left is there after the wait.
  */
 static const char overlap_text[] =
@@ -400,10 +440,10 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                  "__longlong_as_double(0x7ff0000000000000ll)\n");
     buf_str(out, "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n");
     buf_str(out, "#define EXCHANGE(warps) i32 xi;"); /* what it holds is known only when all joins are emitted */
-    if (e->slots) buf_fmt(out, " __shared__ u64 xs[2][%d][warps]; i32 xb = 0;", e->slots);
+    if (e->slots) buf_fmt(out, " __shared__ __align__(16) u64 xs[2][%d][warps]; i32 xb = 0;", e->slots);
     if (e->record)
-        buf_fmt(out, " __shared__ __align__(16) u32 cs[2][%d][%d]; i32 cb = 0;", e->k->plan.cluster,
-                (e->record + 3) / 4 * 4);
+        buf_fmt(out, " __shared__ __align__(16) u32 cs[2][%d][%d]; __shared__ u64 cm[2]; i32 cb = 0, ct = 0;",
+                e->k->plan.cluster, (e->record + 3) / 4 * 4);
     buf_str(out, "\n");
     if (e->k->plan.load == LOAD_KEEP)
         buf_str(out, FN "u64 policy_hot() { u64 p; asm(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : "

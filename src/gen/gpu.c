@@ -212,9 +212,17 @@ static Ins joined(const Emit *e, int i) {
     return is_keyed(e, in) ? (Ins){.k = K_JOIN, .op = OP_MAX, .ty = TY_U64} : *in;
 }
 
-/* x = op(x, lane i ^ h): every lane ends with the value that join_tree leaves in lane 0, for the operators commute. */
-static void halve(Emit *e, int i, int lanes) {
+/* x = op(x, lane i ^ h): every lane ends with the value that join_tree leaves in lane 0, for the operators commute.
+ * again: the lanes of a subgroup have the same values over and over. */
+static void halve(Emit *e, int i, int lanes, bool again) {
     const Ins own = joined(e, i), *in = &own;
+    /* the greatest and the least are the same by any tree; of 32 bits there is an instruction for all lanes at once */
+    if (e->words->at_once && (in->op == OP_MAX || in->op == OP_MIN) && in->k != K_JOIN2 && in->ty != TY_F64 &&
+        in->ty != TY_I64 && (in->ty != TY_U64 || is_keyed(e, gpu_at(e, i))) &&
+        (lanes == e->k->subgroup || (again && lanes > 2))) {
+        line(e, "x%d = all%s_%s(x%d%s);", i, join_name(in->op), ty_text(in->ty), i, e->words->who);
+        return;
+    }
     for (int h = lanes / 2; h >= 1; h /= 2) {
         if (in->k != K_JOIN2)
             line(e, "x%d = %s;", i,
@@ -230,12 +238,12 @@ static void join_begin(Emit *e, int i) {
     if (is_keyed(e, in)) {
         line(e, "u64 x%d = key_%s_%s(%s, (i32)%s);", i, join_name(in->op), ty_text(in->ty), gpu_val(e, in->a[0], 0, 0),
              gpu_val(e, in->a[1], 0, 0));
-        if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup);
+        if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup, false);
         return;
     }
     line(e, "%s x%d = %s;", gpu_type(in->ty), i, gpu_val(e, in->a[0], 0, 0));
     if (in->k == K_JOIN2) line(e, "i64 x%d = %s;", i + 1, gpu_val(e, in->a[1], 0, 0));
-    if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup);
+    if (!e->side_by_side) halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup, false);
 }
 
 /* The same halving, of values that lanes leave in on-chip memory; every lane does all of it. */
@@ -284,6 +292,23 @@ static void exchange_all(Emit *e, const int *join, int n) {
     if (slot > e->slots) e->slots = slot;
 }
 
+enum { SMALL_TREE = 8 };
+
+/* The place of partial xi of the row's S subgroups. */
+static const char *part_of(Emit *e, int S) {
+    return e->k->plan.P == 1 ? "[xi]" : emit_text(e, "[tid / %d * %d + xi]", e->k->plan.W, S);
+}
+
+/* The tree of S partials by each lane for itself: fewer steps that wait for each other than by shuffles. */
+static const char *small_tree(Emit *e, const Ins *in, int slot, int S, int pad) {
+    const char *part[SMALL_TREE];
+    const char *at = e->k->plan.P == 1 ? "" : emit_text(e, "tid / %d * %d + ", e->k->plan.W, S);
+    for (int s = 0; s < S; s++) part[s] = emit_text(e, "xget_%s(xs[xb][%d][%s%d])", ty_text(in->ty), slot, at, s);
+    for (int h = pad / 2; h; h /= 2)
+        for (int s = 0; s < h && s + h < S; s++) part[s] = apply(e, in->op, in->ty, part[s], part[s + h], NULL);
+    return part[0];
+}
+
 /* Joins of several values in one exchange over shared memory. Two buffers take turns: who writes one knows by the
  * barrier between that all have read it. */
 static void exchange(Emit *e, const int *join, int n) {
@@ -297,20 +322,26 @@ static void exchange(Emit *e, const int *join, int n) {
     }
     line(e, "}");
     line(e, "%s;", e->words->barrier);
-    const char *part = emit_text(e, "tid %% %d", pad), *from = emit_text(e, "[tid / %d * %d + xi]", S * L, S);
-    line(e, "xi = %s;", part);
+    const char *from = part_of(e, S);
+    bool places = S > SMALL_TREE;
+    for (int j = 0; j < n; j++) places |= joined(e, join[j]).k == K_JOIN2;
+    if (places) line(e, "xi = tid & %d;", pad - 1);
     slot = 0;
     for (int j = 0; j < n; j++) {
         int i = join[j];
         const Ins own = joined(e, i), *in = &own;
         const char *t = ty_text(in->ty);
+        if (S <= SMALL_TREE && in->k != K_JOIN2) {
+            line(e, "x%d = %s;", i, small_tree(e, in, slot++, S, pad));
+            continue;
+        }
         const char *x = emit_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);
         line(e, "x%d = %s;", i, pad == S ? x : emit_text(e, "xi < %d ? %s : %s", S, x, identity(e, in->op, in->ty)));
         if (in->k == K_JOIN2) {
             x = emit_text(e, "xget_i64(xs[xb][%d]%s)", slot++, from);
             line(e, "x%d = %s;", i + 1, pad == S ? x : emit_text(e, "xi < %d ? %s : -1", S, x));
         }
-        halve(e, i, pad);
+        halve(e, i, pad, true);
     }
     line(e, "xb ^= 1;");
     if (slot > e->slots) e->slots = slot;
@@ -321,46 +352,115 @@ static int record_words(Ty ty) {
     return ty_bytes(ty) == 8 ? 2 : 1;
 }
 
+/* Passes that stand together, up to behind the last of them, in one exchange: the first lane of each part writes, and
+ * all read one of them each. */
+static int passes(const Emit *e, int i) {
+    int n = 1;
+    while (n < 8 && i + n < e->node_end && gpu_at(e, i + n)->k == K_PASS && gpu_at(e, i + n)->imm == gpu_at(e, i)->imm)
+        n++;
+    return n;
+}
+
+static void pass_declare(Emit *e, int i, const char *x) {
+    const Ins *in = gpu_at(e, i);
+    const int n = pass_count(e->k, in->imm);
+    gpu_declare(e, i, 0, 0, n & (n - 1) ? emit_text(e, "xi < %d ? %s : %s", n, x, literal(e, in->ty, in->c)) : x);
+    e->done[i] = true;
+}
+
+static void pass_subgroups(Emit *e, int i, int n) {
+    const int L = e->k->subgroup, S = e->k->plan.W / L;
+    int pad = 1, slot = 0;
+    while (pad < S) pad *= 2;
+    const char *from = part_of(e, S);
+    line(e, "if (tid %% %d == 0) {", L);
+    for (int j = i; j < i + n; j++) { /* two of 32 bits share a place */
+        const bool low =
+            j + 1 < i + n && record_words(gpu_at(e, j)->ty) == 1 && record_words(gpu_at(e, j + 1)->ty) == 1;
+        const char *x = emit_text(e, "xput_%s(%s)", ty_text(gpu_at(e, j)->ty), gpu_val(e, gpu_at(e, j)->a[0], 0, 0));
+        if (low)
+            x = emit_text(e, "%s | xput_%s(%s) << 32", x, ty_text(gpu_at(e, j + 1)->ty),
+                          gpu_val(e, gpu_at(e, j + 1)->a[0], 0, 0));
+        line(e, "    xs[xb][%d][tid / %d] = %s;", slot++, L, x);
+        j += low;
+    }
+    line(e, "}");
+    line(e, "%s;", e->words->barrier);
+    line(e, "xi = tid & %d;", pad - 1);
+    slot = 0;
+    for (int j = i; j < i + n; j++) {
+        const bool low =
+            j + 1 < i + n && record_words(gpu_at(e, j)->ty) == 1 && record_words(gpu_at(e, j + 1)->ty) == 1;
+        const char *x = emit_text(e, "xs[xb][%d]%s", slot++, from);
+        if (low) {
+            line(e, "const u64 q%d = %s;", j, pad == S ? x : emit_text(e, "xi < %d ? %s : 0", S, x));
+            x = emit_text(e, "q%d", j);
+            pass_declare(e, j + 1, emit_text(e, "xget_%s(%s >> 32)", ty_text(gpu_at(e, j + 1)->ty), x));
+        }
+        pass_declare(e, j, emit_text(e, "xget_%s(%s)", ty_text(gpu_at(e, j)->ty), x));
+        j += low;
+    }
+    line(e, "xb ^= 1;");
+    if (slot > e->slots) e->slots = slot;
+}
+
+/* A record of the words of values, sent to each group of the cluster. */
+static void record_send(Emit *e, const Ty *ty, const char *const *x, int n) {
+    int words = 0, all = 0, C = e->k->plan.cluster;
+    const char *sent = "";
+    for (int j = 0; j < n; j++) all += record_words(ty[j]);
+    cluster_ready(e);
+    line(e, "if (tid == 0) cluster_expect(&cm[cb], %d);", C * ((all + 3) / 4) * 16);
+    line(e, "if (tid < %d) {", C);
+    for (int j = 0; j < n; j++)
+        for (int w = 0; w < record_words(ty[j]); w++) {
+            sent = emit_text(e, "%s, (u32)(xput_%s(%s) >> %d)", sent, ty_text(ty[j]), x[j], 32 * w);
+            if (++words % 4 && words < all) continue;
+            line(e, "    cluster_send(&cs[cb][rank][%d], &cm[cb], tid%s);", (words - 1) / 4 * 4, sent);
+            sent = "";
+        }
+    line(e, "}");
+    line(e, "cluster_meet(&cm[cb], ct);");
+    line(e, "xi = tid & %d;", C - 1);
+    if (words > e->record) e->record = words;
+}
+
+/* The value at words `at` of the record of group xi. */
+static const char *record_get(Emit *e, Ty ty, int at) {
+    const char *lo = emit_text(e, "cs[cb][xi][%d]", at),
+               *hi = record_words(ty) == 2 ? emit_text(e, " | (u64)cs[cb][xi][%d] << 32", at + 1) : "";
+    return emit_text(e, "xget_%s(%s%s)", ty_text(ty), lo, hi);
+}
+
+static void pass_groups(Emit *e, int i, int n) {
+    Ty ty[8] = {TY_NONE};
+    const char *x[8] = {NULL};
+    for (int j = 0; j < n; j++) ty[j] = gpu_at(e, i + j)->ty, x[j] = gpu_val(e, gpu_at(e, i + j)->a[0], 0, 0);
+    record_send(e, ty, x, n);
+    for (int j = 0, at = 0; j < n; at += record_words(ty[j++])) pass_declare(e, i + j, record_get(e, ty[j], at));
+    line(e, "cb ^= 1, ct ^= cb ^ 1;");
+}
+
 /* Joins over a cluster, after those within its groups: each group sends a record of its partials to every group, whose
  * lanes then halve them as lanes of a subgroup do. */
 static void exchange_cluster(Emit *e, const int *join, int n) {
-    int C = e->k->plan.cluster, words = 0, at = 0;
-    Buf sent = buf_new(e->cx->a);
-    cluster_ready(e);
+    Ty ty[32] = {TY_NONE};
+    const char *x[32] = {NULL};
+    int all = 0, at = 0;
     for (int j = 0; j < n; j++) {
-        const Ins own = joined(e, join[j]), *in = &own;
-        for (int place = 0; place < (in->k == K_JOIN2 ? 2 : 1); place++)
-            for (int w = 0; w < record_words(place ? TY_I64 : in->ty); w++, words++)
-                buf_fmt(&sent, "%s(u32)(xput_%s(x%d) >> %d)",
-                        words % 4 ? ", "
-                        : words   ? ");\n"
-                                  : "",
-                        place ? "i64" : ty_text(in->ty), join[j] + place, 32 * w);
+        const Ins own = joined(e, join[j]);
+        for (int place = 0; place < (own.k == K_JOIN2 ? 2 : 1); place++)
+            ty[all] = place ? TY_I64 : own.ty, x[all++] = emit_text(e, "x%d", join[j] + place);
     }
-    line(e, "if (tid < %d) {", C);
-    const char *text = sent.s;
-    for (int w = 0; w < words; w += 4) {
-        const char *end = strchr(text, ';');
-        size_t len = end ? (size_t)(end - text) - 1 : strlen(text);
-        line(e, "    cluster_send(&cs[cb][rank][%d], tid, %.*s);", w, (int)len, text);
-        text += len + 3;
-    }
-    line(e, "}");
-    line(e, "cluster_meet();");
-    line(e, "xi = tid %% %d;", C);
-    for (int j = 0; j < n; j++) {
-        const Ins own = joined(e, join[j]), *in = &own;
-        for (int place = 0; place < (in->k == K_JOIN2 ? 2 : 1); place++) {
-            bool two = record_words(place ? TY_I64 : in->ty) == 2;
-            const char *lo = emit_text(e, "cs[cb][xi][%d]", at),
-                       *hi = two ? emit_text(e, " | (u64)cs[cb][xi][%d] << 32", at + 1) : "";
-            line(e, "x%d = xget_%s(%s%s);", join[j] + place, place ? "i64" : ty_text(in->ty), lo, hi);
-            at += two ? 2 : 1;
+    record_send(e, ty, x, all);
+    for (int j = 0, q = 0; j < n; j++) {
+        for (int place = 0; place < (joined(e, join[j]).k == K_JOIN2 ? 2 : 1); place++, q++) {
+            line(e, "%s = %s;", x[q], record_get(e, ty[q], at));
+            at += record_words(ty[q]);
         }
-        halve(e, join[j], C);
+        halve(e, join[j], e->k->plan.cluster, true);
     }
-    line(e, "cb ^= 1;");
-    if (words > e->record) e->record = words;
+    line(e, "cb ^= 1, ct ^= cb ^ 1;");
 }
 
 /* One value where lanes meet nowhere but in on-chip memory: halved there, a barrier a step. */
@@ -484,9 +584,11 @@ void gpu_block(Emit *e, int i) {
     case K_SETPART: line(e, "%s = %s;", cell(e, in->imm, in->acc), gpu_val(e, in->a[0], 0, 0)); return;
     case K_MEET:
         line(e, "%s x%d = %s;", gpu_type(in->ty), i, gpu_val(e, in->a[0], 0, 0));
-        halve(e, i, in->lanes);
+        halve(e, i, in->lanes, gpu_at(e, in->a[0])->k == K_PASS);
         gpu_declare(e, i, 0, 0, emit_text(e, "x%d", i));
         return;
+    case K_PASS: (gpu_at(e, i)->imm == PASS_GROUPS ? pass_groups : pass_subgroups)(e, i, passes(e, i)); return;
+    case K_SAME: gpu_declare(e, i, 0, 0, gpu_val(e, in->a[0], 0, 0)); return;
     case K_JOIN:
     case K_JOIN2: join_all(e, i); return;
     case K_ROWGET: gpu_declare(e, i, 0, 0, emit_text(e, "a%d[%s]", in->imm, gpu_val(e, in->a[0], 0, 0))); return;

@@ -7,7 +7,7 @@
 
 static bool has_join(const Emit *e, const Node *n) {
     for (int i = n->i0; i < n->i1 && n->kind == NODE_BLOCK; i++)
-        if (gpu_at(e, i)->k == K_JOIN || gpu_at(e, i)->k == K_JOIN2) return true;
+        if (ins_gathers(gpu_at(e, i))) return true;
     return false;
 }
 

@@ -12,6 +12,7 @@ struct GpuWords {
     const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
     bool keys;                  /* pairs of a value and an index meet as one number of 64 bits */
     const char *wide;           /* suffix of 64-bit constants */
+    bool at_once;               /* allmax_T and allmin_T give all lanes of a subgroup their greatest or least */
     bool decimal;               /* floats are written so, for hexadecimal ones came with C++17 */
     const char *(*slot)(Emit *e, const Ins *in); /* value of an argument slot; NULL: a.s[] is a union slot */
     void (*shared)(Emit *e, int stripe);         /* declares sh`stripe`, e->shared_bytes into the group's memory */

@@ -68,7 +68,7 @@ void join_tree(int W, int subgroup, int combine, int cluster, void (*step)(void 
             for (int h = half_of(L); h; h /= 2)
                 for (int l = 0; l < h && l + h < L && s * L + l + h < G; l++)
                     step(user, from + s * L + l, from + s * L + l + h);
-        if (combine == COMBINE_INNER)
+        if (combine != COMBINE_OUTER)
             for (int h = half_of(S); h; h /= 2)
                 for (int s = 0; s < h && s + h < S; s++) step(user, from + s * L, from + (s + h) * L);
     }
@@ -359,6 +359,8 @@ static Err do_ins(Run *r, int i, int n) {
         break;
     }
     case K_MEET:
+    case K_PASS:
+    case K_SAME:
     case K_JOIN:
     case K_JOIN2:
     case K_JOIN2I:
@@ -387,6 +389,35 @@ static void do_meet(Run *r, int i) {
             for (int l = from; l < from + h; l++) to[l] = num_op(in->op, in->ty, TY_NONE, to[l], to[l + h], to[l]);
         for (int l = from + 1; l < from + in->lanes; l++) to[l] = to[from];
     }
+}
+
+static void do_pass(Run *r, int i) {
+    const Ins *in = &r->k->ins[i];
+    const Num *from = r->val + r->at[in->a[0]];
+    const Plan *p = &r->k->plan;
+    /* lanes of one that is passed on, and of all that it is passed on to */
+    const int each[] = {r->k->subgroup, p->W, p->W * p->cluster}, all[] = {p->W, p->W * p->cluster, r->W};
+    int n = pass_count(r->k, in->imm), pad = 2 * half_of(n);
+    for (int l = 0; l < r->W; l++) {
+        int at = l % pad;
+        r->val[r->at[i] + (size_t)l] = at < n ? from[l / all[in->imm] * all[in->imm] + at * each[in->imm]] : in->c;
+    }
+}
+
+/* Are they the same bits? NaNs are all one. */
+static Err do_same(Run *r, int i) {
+    const Ins *in = &r->k->ins[i];
+    const Num *v = r->val + r->at[in->a[0]];
+    unsigned char first[8] = {0}, other[8] = {0};
+    num_store(in->ty, first, v[0], in->ty);
+    for (r->lane = 1; r->lane < r->W; r->lane++) {
+        num_store(in->ty, other, v[r->lane], in->ty);
+        if (memcmp(first, other, sizeof first) != 0 && !(is_nan(in->ty, *v) && is_nan(in->ty, v[r->lane])))
+            return fault(r, S_KERN_UNLIKE, i, "lane 0 has another value than lane", r->lane);
+    }
+    r->val[r->at[i]] = v[0];
+    r->epoch++;
+    return OK;
 }
 
 static void do_join(Run *r, int i) {
@@ -419,6 +450,10 @@ static Err do_block(Run *r, const Node *nd) {
             do_join(r, i);
         } else if (in->k == K_MEET) {
             do_meet(r, i);
+        } else if (in->k == K_PASS) {
+            do_pass(r, i);
+        } else if (in->k == K_SAME) {
+            e = do_same(r, i);
         } else if (level(in, false) == RANK_LANE) {
             for (r->lane = 0; r->lane < r->W && e == OK; r->lane++) e = do_ins(r, i, 1);
         } else {

@@ -10,8 +10,8 @@
  * elements, lane w owning e = (chunk*W + w)*V + v. Within a step every instruction is done for all of the lane's active
  * elements, in order of chunk then v, before the next instruction. Elements past the end are not active: they are not
  * loaded, stored or folded. PACK values are made by every lane in every step, with or without active elements. A value
- * made in a sweep is gone after it, one made in a loop after the round. Lanes meet only in JOIN, those of a segment in
- * MEET.
+ * made in a sweep is gone after it, one made in a loop after the round. Lanes meet only in JOIN, those side by side in
+ * MEET; what a level of lanes has together goes to all of the next in PASS.
  *
  * Where an axis has a range, the kern is that of its largest extent, and one of the same instructions for every other:
  * the extent is an argument (kern_extent), which addresses and guards are made of, and which sweeps over the axis and
@@ -53,7 +53,11 @@ typedef enum KOp {
     K_JOIN2I,   /* the index of the preceding K_JOIN2, i64             ROW */
     K_ROWGET,   /* row array `imm` at a[0] (ROW, i64)                  ROW */
     K_ROWPUT,   /* row array `imm` at a[0] = a[1]                      ROW */
-    /* segments: lanes side by side, `lanes` of them, a power of two that divides a subgroup. flight is 1. */
+    K_PASS,     /* a[0] (LANE) of the first lane of subgroup (level `imm` PASS_SUBGROUPS, of the lane's group), group
+                   (PASS_GROUPS, of the row's cluster) or split (PASS_SPLITS) number lane mod 2^i, where 2^i is the least
+                   that is not below how many there are; k past the last of them.  LANE. W is whole subgroups there */
+    K_SAME,     /* a[0] (LANE), which all lanes of the row have alike  ROW */
+    /* segments: lanes side by side, `lanes` of them, a power of two that divides a subgroup. flight is 1, but in joins */
     K_MEET,    /* op over the lanes of each segment of a[0] (LANE)   LANE */
     K_PART,    /* cell `imm`, the accumulator of the step's chunk    PACK */
     K_SETPART, /* cell `imm`, accumulator `acc` = a[0]               (LANE, in a block) */
@@ -76,6 +80,11 @@ typedef struct Ins {
     Num c;            /* K_CONST, K_INIT, K_PACKFOLD identity */
     const char *note; /* name in the program, for reading */
 } Ins;
+
+enum { PASS_SUBGROUPS, PASS_GROUPS, PASS_SPLITS, PASS_LEVELS };
+static inline bool ins_gathers(const Ins *in) { /* do all lanes of the row have come by, once it is done? */
+    return in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_SAME;
+}
 
 typedef enum NodeKind { NODE_BLOCK, NODE_SWEEP, NODE_LOOP } NodeKind;
 typedef struct Node {
@@ -131,7 +140,7 @@ typedef struct Kern {
 } Kern;
 
 /* What the text of an instruction shows, in order: = it makes a value, o op, t type, r rank, x target type of a cast, k
- * constant, n imm as a number, p parameter, l load policy, w store policy, S stripe, C cell, A row array, a
+ * constant, n imm as a number, v the level of a pass, p parameter, l load policy, w store policy, S stripe, C cell, A row array, a
  * accumulator, g lanes of a segment, 0 1 2 operands. */
 typedef struct KInfo {
     const char *text, *fields;
@@ -141,6 +150,8 @@ bool ins_makes(const Ins *in); /* a value, as opposed to an effect */
 const char *rank_text(Rank r); /* row lane pack elem */
 const char *op_name(Op op);    /* ADD, MUL, CAST; in a kern's text in small letters */
 bool op_named(const char *s, Op *out);
+const char *pass_text(int level); /* subgroups groups splits */
+int pass_count(const Kern *k, int level); /* subgroups of a group, groups of the cluster, splits */
 int ins_operands(
     const Ins *in,
     int at[3]); /* which of a[] the instruction has a place for (they may be -1 where optional), and how many */

@@ -106,6 +106,13 @@ static bool get_word(Reader *r, int dim, int *out) {
     return bad(r, "a policy", w);
 }
 
+static bool get_level(Reader *r, int *out) {
+    char *w = word(r);
+    for (*out = 0; *out < PASS_LEVELS; ++*out)
+        if (w && str_eq(w, pass_text(*out))) return true;
+    return bad(r, "subgroups, groups or splits", w);
+}
+
 static bool get_param(Reader *r, int *out) {
     char *w = word(r);
     *out = w ? prog_param(r->prog, w) : -1;
@@ -210,6 +217,7 @@ static bool read_ins(Reader *r, char *w) {
             break;
         case 'k': fine = get_num(r, in.ty, &in.c); break;
         case 'n': fine = get_int(r, &in.imm); break;
+        case 'v': fine = get_level(r, &in.imm); break;
         case 'p': fine = get_param(r, &in.param); break;
         case 'l': fine = get_word(r, DIM_load, &in.policy); break;
         case 'w': fine = get_word(r, DIM_store, &in.policy); break;

@@ -27,6 +27,8 @@ static const KInfo infos[K_COUNT] = {
     [K_JOIN] = {"join", "=otr0"},
     [K_JOIN2] = {"join2", "=otr01"},
     [K_JOIN2I] = {"join2i", "=tr"},
+    [K_PASS] = {"pass", "=trvk0"},
+    [K_SAME] = {"same", "=tr0"},
     [K_ROWGET] = {"rowget", "=trA0"},
     [K_ROWPUT] = {"rowput", "tA01"},
     [K_MEET] = {"meet", "=otrg0"},
@@ -53,6 +55,16 @@ int ins_operands(const Ins *in, int at[3]) {
         at[n++] = i;
     }
     return n;
+}
+
+const char *pass_text(int level) {
+    static const char *const names[] = {"subgroups", "groups", "splits"};
+    return level >= 0 && level < PASS_LEVELS ? names[level] : "?";
+}
+
+int pass_count(const Kern *k, int level) {
+    const Plan *p = &k->plan;
+    return level == PASS_SUBGROUPS ? (int)ceil_div(p->W, k->subgroup) : level == PASS_GROUPS ? p->cluster : p->split;
 }
 
 const char *rank_text(Rank r) {
@@ -163,6 +175,7 @@ static void put_ins(const Kern *k, int i, Buf *out) {
             break;
         case 'k': put_num(out, in->ty, in->c); break;
         case 'n': buf_fmt(out, " %d", in->imm); break;
+        case 'v': buf_fmt(out, " %s", pass_text(in->imm)); break;
         case 'p':
             buf_fmt(out, " %s", in->param >= 0 && in->param < k->prog->nparams ? k->prog->param[in->param].name : "?");
             break;

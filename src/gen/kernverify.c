@@ -95,7 +95,8 @@ static const struct {
     [K_PACKFOLD] = {'s', {0}},     [K_JOIN] = {'b', {0}},        [K_JOIN2] = {'b', {0}},
     [K_JOIN2I] = {'b', {0}},       [K_ROWGET] = {'a', {0}},      [K_ROWPUT] = {'b', {0}},
     [K_MEET] = {'b', {0}},         [K_PART] = {'s', {0}},        [K_SETPART] = {'b', {0}},
-    [K_SEG] = {'s', {0}},          [K_STORES] = {'s', {0}},
+    [K_SEG] = {'s', {0}},          [K_STORES] = {'s', {0}},      [K_PASS] = {'b', {0}},
+    [K_SAME] = {'b', {0}},
 };
 
 /* A value is visible in its own node; what a block made also after it, to the end of the loop it stands in. */
@@ -136,6 +137,11 @@ static Err check_refs(Walk *w, int i) {
         if (*f == 'g' &&
             (in->lanes < 1 || in->lanes & (in->lanes - 1) || k->subgroup % in->lanes || k->plan.W % in->lanes))
             FAIL_INS(S_KERN_INDEX, "segments of %d lanes", in->lanes);
+        if (*f == 'v') { /* what is passed on must come to every lane of a subgroup's width */
+            int parts = in->imm >= 0 && in->imm < PASS_LEVELS ? pass_count(k, in->imm) : 0;
+            if (parts < 2 || parts > k->subgroup || k->plan.W % k->subgroup)
+                FAIL_INS(S_KERN_INDEX, "level %d of %d parts, W=%d", in->imm, parts, k->plan.W);
+        }
         if (*f == 'p' && (in->param < 0 || in->param >= k->prog->nparams))
             FAIL_INS(S_KERN_INDEX, "parameter %d of %d", in->param, k->prog->nparams);
         if (*f == 'a' && (in->acc < 0 || in->acc >= k->cell[in->imm].acc))
@@ -287,6 +293,8 @@ static Err check_types(Walk *w, int i) {
         /* fall through */
     case K_JOIN:
     case K_MEET:
+    case K_PASS:
+    case K_SAME:
     case K_PACKFOLD: NEED("the value", type_of(w, in->a[0]), in->ty); break;
     case K_ROWGET:
     case K_ROWPUT:
@@ -348,7 +356,9 @@ static Err check_ranks(Walk *w, int i) {
     case K_SETPART: most[0] = RANK_LANE; break;
     case K_STORES: most[0] = RANK_PACK; break;
     case K_MEET:
-        result = RANK_LANE;
+    case K_PASS:
+    case K_SAME:
+        result = in->k == K_SAME ? RANK_ROW : RANK_LANE;
         if (rank_of(w, in->a[0]) != RANK_LANE) FAIL_INS(S_KERN_RANK, "%%%d is not a value of each lane", in->a[0]);
         break;
     case K_JOIN:

@@ -134,9 +134,14 @@ static Op arg_op(const Val *v) {
     return v->red == RED_ARGMAX ? OP_MAX : OP_MIN;
 }
 
+/* NVIDIA GPUs have one instruction for a maximum with NaN, and two for one without. */
+bool low_passes(const Low *l, int val) {
+    return l->pb->range[val].passes_nan && l->pb->caps.kind != KIND_CUDA;
+}
+
 /* What joins two elements. */
 static Op red_op(const Low *l, const Val *v) {
-    return l->pb->range[v - l->p->val].passes_nan ? OP_ATLEAST : (Op)red_info(v->red)->join;
+    return low_passes(l, (int)(v - l->p->val)) ? OP_ATLEAST : (Op)red_info(v->red)->join;
 }
 
 /* What a reduction adds up, in the type it adds up in. */

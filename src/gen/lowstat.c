@@ -60,7 +60,7 @@ static int finite_max(Low *l, int m) {
 }
 
 static Op online_max(const Low *l, const Pair *pr) {
-    return l->pb->range[pr->first].passes_nan ? OP_ATLEAST : OP_MAX;
+    return low_passes(l, pr->first) ? OP_ATLEAST : OP_MAX;
 }
 
 static int active(Low *l, Ty ty) {
@@ -125,14 +125,70 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
     }
 }
 
+static int meet(Low *l, Op op, int x, int lanes) {
+    if (lanes == 1) return x;
+    return kb_ins(&l->b, (Ins){.k = K_MEET,
+                               .op = op,
+                               .ty = l->k->ins[x].ty,
+                               .rank = RANK_LANE,
+                               .a = {x, -1, -1},
+                               .param = -1,
+                               .lanes = lanes});
+}
+
+static int pass(Low *l, int level, int x, double past) {
+    Ty ty = l->k->ins[x].ty;
+    return kb_ins(&l->b, (Ins){.k = K_PASS,
+                               .ty = ty,
+                               .rank = RANK_LANE,
+                               .a = {x, -1, -1},
+                               .param = -1,
+                               .imm = level,
+                               .c = ty_num(ty, past, 0)});
+}
+
+static int alike(Low *l, int x) {
+    return kb_ins(&l->b, (Ins){.k = K_SAME, .ty = l->k->ins[x].ty, .rank = RANK_ROW, .a = {x, -1, -1}, .param = -1});
+}
+
+/* (m, s) of each of so many lanes side by side become those of all: the sum is rescaled to the largest maximum. */
+static void meet_online(Low *l, int lanes, int *m, int *s) {
+    if (lanes == 1) return;
+    const int top = meet(l, OP_MAX, *m, lanes), scale = exp_of(l, op2(l, OP_SUB, *m, finite_max(l, top)));
+    *s = meet(l, OP_ADD, op2(l, OP_MUL, *s, scale), lanes);
+    *m = top;
+}
+
+/* combine=pair: both go through each level together, in one exchange. */
+static void join_online(Low *l, int *m, int *s) {
+    const int W = l->plan->W, L = l->k->subgroup;
+    meet_online(l, W < L ? W : L, m, s);
+    for (int level = PASS_SUBGROUPS; level < PASS_LEVELS; level++) {
+        int n = pass_count(l->k, level), pad = 1;
+        if (n == 1) continue;
+        while (pad < n) pad *= 2;
+        const int pm = pass(l, level, *m, -INFINITY), ps = pass(l, level, *s, 0);
+        *m = pm, *s = ps;
+        meet_online(l, pad, m, s);
+    }
+    *m = alike(l, *m);
+    *s = alike(l, *s);
+}
+
 void pair_after(Low *l, const Pair *pr, PairCells *c) {
     int *first = &l->red_now[pr->first], *second = &l->red_now[pr->second];
     if (pr->stat == STAT_ONLINE) {
-        int ml = cell_get(l, c->cell[0], RANK_LANE), m = low_join(l, online_max(l, pr), ml),
-            inf = fconst(l, m, INFINITY);
-        int sl = cell_get(l, c->cell[1], RANK_LANE);
-        int s = op2(l, OP_MUL, sl, exp_of(l, op2(l, OP_SUB, ml, finite_max(l, m))));
-        s = low_join(l, OP_ADD, s);
+        int ml = cell_get(l, c->cell[0], RANK_LANE), m = ml, s;
+        if (l->plan->combine == COMBINE_PAIR) {
+            s = cell_get(l, c->cell[1], RANK_LANE);
+            join_online(l, &m, &s);
+        } else {
+            m = low_join(l, online_max(l, pr), ml);
+            const int sl = cell_get(l, c->cell[1], RANK_LANE);
+            s = op2(l, OP_MUL, sl, exp_of(l, op2(l, OP_SUB, ml, finite_max(l, m))));
+            s = low_join(l, OP_ADD, s);
+        }
+        const int inf = fconst(l, m, INFINITY);
         /* where two sweeps would have met inf - inf: NaN, unless the program guards it as logsumexp does */
         const Val *f = &l->p->val[l->p->val[pr->second].a[0]];
         bool guarded = l->p->val[f->a[0]].a[1] != pr->first;

@@ -258,6 +258,11 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan_lanes(plan) > c->subgroup && c->subgroup > 1)
         return diag(cx, S_PLAN_COMBINE, NOWHERE, NULL, "combine=outer with W=%d subgroup=%d on a %s machine",
                     plan_lanes(plan), c->subgroup, kind_text(c->kind));
+    const int subgroups = (int)ceil_div(plan->W, c->subgroup);
+    if (plan->combine == COMBINE_PAIR && (c->kind == KIND_HOST || c->subgroup == 1 || subgroups > c->subgroup))
+        return diag(cx, S_PLAN_COMBINE_PAIR, NOWHERE, NULL,
+                    "combine=pair with W=%d on a %s machine: %d subgroups of %d", plan->W, kind_text(c->kind),
+                    subgroups, c->subgroup);
     if (plan->load != LOAD_PLAIN && !c->has_keep)
         return diag(cx, S_PLAN_LOAD, NOWHERE, "plain", "load=%s on %s", dim_info(DIM_load)->word[plan->load], c->name);
     if (plan->store != STORE_PLAIN && !c->has_stream_store)
@@ -365,6 +370,17 @@ static int64_t reserved(const Problem *pb, const Plan *plan, const Domain *d) {
     return is_ranged(pb, d) && d->n_mapped < INT64_MAX / 4 ? ceil_div(d->n_mapped, step) * step : d->n_mapped;
 }
 
+/* Are neighbouring rows neighbours in memory, so that lanes of a row may not be neighbours? */
+static bool rows_adjacent(const Prog *p) {
+    int last = -1;
+    for (int i = 0; i < p->naxes; i++)
+        if (p->row_axes >> i & 1) last = i;
+    for (int q = 0; q < p->nparams; q++)
+        if (p->param[q].dir == DIR_IN && p->param[q].rank > 1 && p->param[q].axis[p->param[q].rank - 1] == last)
+            return true;
+    return false;
+}
+
 static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     int64_t chunk = (int64_t)plan_lanes(plan) * plan->V;
     for (int i = 0; i < sc->nsweeps && plan->tail == TAIL_EXACT; i++) {
@@ -382,6 +398,10 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     }
     if (plan->acc > 1 && (sc->stat == STAT_ONLINE || sc->stat == STAT_WELFORD))
         return diag(cx, S_PLAN_ACC, NOWHERE, "1", "acc=%d with stat=%s", plan->acc, stat_text(sc->stat));
+    if (plan->combine == COMBINE_PAIR &&
+        (sc->stat != STAT_ONLINE || !sc->npairs || (plan->P > 1 && rows_adjacent(pb->prog))))
+        return diag(cx, S_PLAN_COMBINE_PAIR, NOWHERE, "stat=online, P=1 where rows are neighbours in memory",
+                    "combine=pair with stat=%s P=%d", stat_text(sc->stat), plan->P);
     if (pb->caps.kind == KIND_HOST) {
         int R = plan->W > pb->caps.subgroup ? plan->W / pb->caps.subgroup : 1,
             again = R > 8 ? 4 : R; /* as the dialect loops over them */
@@ -580,17 +600,6 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
     return diag(cx, S_PLAN_SHARED, NOWHERE, NULL,
                 "hold=shared: need=%lld + %lld budget=%lld bytes a group: W=%d V=%d P=%d cluster=%d", (long long)need,
                 (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P, plan->cluster);
-}
-
-/* Are neighbouring rows neighbours in memory, so that lanes of a row may not be neighbours? */
-static bool rows_adjacent(const Prog *p) {
-    int last = -1;
-    for (int i = 0; i < p->naxes; i++)
-        if (p->row_axes >> i & 1) last = i;
-    for (int q = 0; q < p->nparams; q++)
-        if (p->param[q].dir == DIR_IN && p->param[q].rank > 1 && p->param[q].axis[p->param[q].rank - 1] == last)
-            return true;
-    return false;
 }
 
 static Err check_segments(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {

@@ -2,7 +2,7 @@
 #include "plan.h"
 
 int plan_lanes(const Plan *p) {
-    return p->W * p->cluster;
+    return p->W * plan_groups(p);
 }
 
 int64_t map_slots(int64_t n, int W, int V) {

@@ -21,13 +21,16 @@ enum { DIV_EXACT, DIV_RECIPROCAL };
 enum { EXP_EXACT, EXP_FAST, EXP_OWN };
 enum { ORDER_PLAN, ORDER_FIXED, ORDER_SERIAL };
 enum { FIXED_PARTIALS = 1024 }; /* of order=fixed: element e of a row is added to partial e mod 1,024 */
-enum { COMBINE_INNER, COMBINE_OUTER };
+enum { COMBINE_INNER, COMBINE_OUTER, COMBINE_PAIR };
 enum { LOAD_PLAIN, LOAD_KEEP, LOAD_NO_ALLOCATE, LOAD_STREAM };
 enum { STORE_PLAIN, STORE_STREAM };
 enum { OVERLAP_OFF, OVERLAP_ON, OVERLAP_FETCH, OVERLAP_LATE };
 enum { TAIL_EXACT, TAIL_GUARDED, TAIL_HEAD_SHIFT };
 
-/* Lanes that share a row, over all groups of its cluster: lane = group * W + thread. */
+/* Groups that share a row, and its lanes over all of them: lane = group * W + thread. */
+static inline int plan_groups(const Plan *p) {
+    return p->cluster * p->split;
+}
 int plan_lanes(const Plan *p);
 
 typedef struct DimInfo {

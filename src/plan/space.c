@@ -525,8 +525,9 @@ static bool shed_hold(Space *s, int keep) {
 
 /* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int minor[] = {DIM_acc,      DIM_exp,     DIM_early, DIM_div, DIM_flight, DIM_overlap, DIM_stages,
-                                DIM_prefetch, DIM_threads, DIM_load,  DIM_V,   DIM_store,  DIM_P,       DIM_cluster};
+    static const int minor[] = {DIM_acc,     DIM_exp,    DIM_early,    DIM_div,     DIM_flight,
+                                DIM_overlap, DIM_stages, DIM_prefetch, DIM_threads, DIM_load,
+                                DIM_V,       DIM_store,  DIM_P,        DIM_combine, DIM_cluster};
     static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
     while (space_count(s) > SPACE_DEFAULT) {
         bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
@@ -715,6 +716,8 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
                 1); /* whole registers first: one joined in itself */
     } else {
         if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
+        if (pb->caps.kind == KIND_CUDA && all.stat[STAT_ONLINE] && !columns)
+            set_dim(cx, out, DIM_combine, (const int[]){COMBINE_INNER, COMBINE_PAIR}, 2);
         if (pb->caps.kind == KIND_CUDA && has_weight(pb->prog)) set_dim(cx, out, DIM_early, (const int[]){0, 1}, 2);
     }
     if (host && !ordered && only_columns(pb->prog)) host_columns(cx, out);

@@ -298,6 +298,8 @@ static const char *const plans[] = {
     "W=32 V=4 P=4 segments=on hold.x=shared stages=2",
     "W=128 V=4 hold.x=shared stages=4 flight=2 load=keep overlap=fetch early=on",
     "W=64 V=4 cluster=4 hold.x=shared stages=1 overlap=fetch",
+    "W=256 V=4 stat=online combine=pair flight=2 hold.x=register",
+    "W=96 V=2 cluster=8 stat=online combine=pair exp=fast",
 };
 
 /* For devices without cache policies; on CPUs a row is best one lane's. */

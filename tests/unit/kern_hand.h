@@ -337,9 +337,32 @@ static inline Kern *kern_segments(Fix *f, Want q) {
     return k;
 }
 
+/* s = max(x) over lanes of subgroups, then over those, of which each lane is passed one. */
+static inline Kern *kern_passes(Fix *f, Want q) {
+    q.L = 2, q.combine = COMBINE_INNER;
+    Kern *k = kern_new(f, q);
+    int loop = -1, c = add_cell(f, k, TY_F32, 1, "most");
+    k->plan.acc = 1;
+    BLOCK();
+    int row = INS(.k = K_ROWIDX, .ty = TY_I64), bx = row_base(f, k, row, P_X), bs = row_base(f, k, row, P_S);
+    INS(.k = K_INIT, .ty = TY_F32, .imm = c, .c = f32(-INFINITY));
+    SWEEP(0);
+    int x = INS(.k = K_LOADP, .ty = TY_F32, .rank = RANK_ELEM, .a = {bx, -1, -1}, .param = P_X);
+    INS(.k = K_FOLD, .op = OP_MAX, .ty = TY_F32, .a = {x, -1, -1}, .imm = c);
+    BLOCK();
+    int own = INS(.k = K_CELL, .ty = TY_F32, .rank = RANK_LANE, .imm = c);
+    int two = INS(.k = K_MEET, .op = OP_MAX, .ty = TY_F32, .rank = RANK_LANE, .a = {own, -1, -1}, .lanes = 2);
+    int pass = INS(.k = K_PASS, .ty = TY_F32, .rank = RANK_LANE, .a = {two, -1, -1}, .imm = PASS_SUBGROUPS,
+                   .c = f32(-INFINITY));
+    int all = INS(.k = K_MEET, .op = OP_MAX, .ty = TY_F32, .rank = RANK_LANE, .a = {pass, -1, -1}, .lanes = 2);
+    int m = INS(.k = K_SAME, .ty = TY_F32, .a = {all, -1, -1});
+    INS(.k = K_STORE1, .ty = TY_F32, .a = {bs, -1, m}, .param = P_S);
+    return k;
+}
+
 static const Want small = {.W = 4, .V = 2, .acc = 2, .flight = 2, .L = 4, .combine = COMBINE_INNER, .n = 37, .g = 3};
 
-enum { ALL_KERNS = 9 };
+enum { ALL_KERNS = 10 };
 static inline Kern *kern_number(Fix *f, int i, Want q) {
     switch (i) {
     case 0: return kern_sum(f, q);
@@ -350,6 +373,7 @@ static inline Kern *kern_number(Fix *f, int i, Want q) {
     case 5: return kern_serial(f, q);
     case 6: return kern_steps(f, q);
     case 7: return kern_segments(f, q);
+    case 9: return kern_passes(f, q);
     default: return kern_inout(f, q, true, false);
     }
 }

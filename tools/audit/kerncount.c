@@ -48,6 +48,7 @@ typedef struct Reader {
     double outer[DEPTH];
     int depth;
     bool sweep, joined;
+    int passed, passes; /* 1 + the level of the pass in the line before, and in this one; 0: none */
     int domain;
 } Reader;
 
@@ -202,9 +203,23 @@ static void op_add(Reader *r, int cls, char rank) {
 static void join(Reader *r, bool first, Type t) {
     const int64_t W = r->plan.W, S = r->c->subgroup, groups = r->plan.cluster;
     if (r->plan.lanes <= S) return;
-    const int64_t partials = (r->plan.combine ? W : up_div(W, S)) + (groups > 1 ? groups : 0);
+    const int64_t partials = (r->plan.combine == 1 ? W : up_div(W, S)) + (groups > 1 ? groups : 0);
     r->c->shared_bytes += (double)(partials * type_fact(t)->bytes * r->plan.P);
     if (first) r->c->barriers += r->loop;
+}
+
+/* One partial of each subgroup or group goes to all; the barrier of the last level is counted. */
+static bool pass(Reader *r, const char *level, Type t) {
+    static const char *const levels[] = {"subgroups", "groups", "splits"};
+    const int64_t counts[] = {up_div(r->plan.W, r->c->subgroup), r->plan.cluster, r->plan.split};
+    const int last = r->plan.split > 1 ? 2 : r->plan.cluster > 1 ? 1 : 0;
+    int at = 0;
+    while (at < 3 && !same_text(level, levels[at])) at++;
+    if (at == 3) return wrong(r, "a level is expected");
+    if (at < 2) r->c->shared_bytes += (double)(counts[at] * type_fact(t)->bytes * r->plan.P);
+    if (at == last && r->passed != at + 1) r->c->barriers += r->loop;
+    r->passes = at + 1;
+    return true;
 }
 
 static bool touch(Reader *r, const char *name, Type t, bool write, char rank) {
@@ -270,6 +285,8 @@ static bool instruction(Reader *r) {
     const bool is_join = same_text(op, "join") || same_text(op, "join2") || same_text(op, "join2i");
     if (is_join) join(r, !r->joined, t);
     r->joined = is_join;
+    r->passed = r->passes, r->passes = 0;
+    if (same_text(op, "pass")) return pass(r, first, t);
     if (r->sweep && !r->elements[r->domain]) return true; /* it never runs */
     const int cls = dot ? op_class(dot) : -1;
     const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
@@ -290,9 +307,9 @@ static bool instruction(Reader *r) {
         op_add(r, ALU, own);
     else if (same_text(op, "stores"))
         return segment_store(r, first, t);
-    else if (same_text(op, "join") || same_text(op, "join2") || same_text(op, "meet"))
+    else if (same_text(op, "join") || same_text(op, "join2") || same_text(op, "same") || same_text(op, "setpart"))
         r->c->collectives += r->loop;
-    else if (!is_join && !strstr("const slot rowidx serial active init cell setcell rowget rowput part setpart", op))
+    else if (!is_join && !strstr("const slot rowidx serial active init cell setcell rowget rowput part meet", op))
         return wrong(r, "an unknown instruction");
     return true;
 }
@@ -315,7 +332,7 @@ static bool node_line(Reader *r) {
     if (same_text(w, "block") || same_text(w, "sweep")) {
         if (r->depth == DEPTH || r->sweep) return wrong(r, "a node inside of a sweep");
         r->outer[r->depth++] = r->loop;
-        r->joined = false;
+        r->joined = false, r->passes = 0;
         r->sweep = *w == 's';
         if (!r->sweep) return true;
         if (!index_of(r, field(r, 1), 'd', r->ndomains, &r->domain)) return false;

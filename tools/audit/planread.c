@@ -20,7 +20,7 @@ static const Dim dims[] = {
     {"stat", "two-pass online shifted welford"},
     {"div", "exact reciprocal"},
     {"order", "plan fixed serial"},
-    {"combine", "inner outer"},
+    {"combine", "inner outer pair"},
     {"load", "plain keep no-allocate stream"},
     {"store", "plain stream"},
     {"tail", "exact guarded head-shift"},
@@ -37,7 +37,7 @@ static const Dim dims[] = {
     {"segments", "off on"},
     {"threads", NULL},
 };
-enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
+enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, SPLIT = 16, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
 
 static int word_at(const char *words, const char *w) { /* -1: it is none of them */
@@ -104,9 +104,10 @@ bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
     out->flight = value[5];
     out->fuse = (int)value[6], out->stat = (int)value[7], out->div = (int)value[8], out->order = (int)value[9];
     out->combine = (int)value[10], out->cluster = value[CLUSTER], out->exp = (int)value[EXP];
-    out->lanes = out->W * out->cluster;
+    out->split = value[SPLIT];
+    out->lanes = out->W * out->cluster * out->split;
     if (!out->lanes || !out->V || !out->U || !out->P || !out->acc || !out->flight)
-        return *why = "W, V, U, P, acc, flight and cluster are at least 1", false;
+        return *why = "W, V, U, P, acc, flight, cluster and split are at least 1", false;
     return true;
 }
 

@@ -7,8 +7,8 @@
 
 enum { HOLDS = 64 };
 typedef struct PlanText {
-    int64_t W, V, U, P, acc, flight, cluster;
-    int64_t lanes;       /* that share a row: W of each group of the cluster */
+    int64_t W, V, U, P, acc, flight, cluster, split;
+    int64_t lanes;       /* that share a row: W of each group of the cluster, of each split */
     const char *unknown; /* a dimension that this reader does not know, or NULL */
     int fuse, stat, div, order, combine,
         exp; /* exp 1 fast; fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
