@@ -43,6 +43,19 @@ const char *gpu_active(Emit *e, const Step *s, int f, int v);
 const char *gpu_both(Emit *e, const char *x, const char *y);
 const char *gpu_alive(const Emit *e); /* the condition under which a row may store, or NULL */
 
+const char *gpu_literal(Emit *e, Ty ty, Num c);
+const char *gpu_apply(Emit *e, Op op, Ty ty, const char *x, const char *y, const char *z);
+const char *gpu_identity(Emit *e, Op op, Ty ty); /* the value that leaves the other operand as it is */
+Ty gpu_place_type(const Emit *e, Ty ty);         /* of an index beside values of a type */
+
+/* ---- gpujoin.c ---- */
+void gpu_join(Emit *e, int i);
+void gpu_pass(Emit *e, int i);
+/* x = op(x, lane i ^ h); again: the lanes of a subgroup have the same values over and over. */
+void gpu_halve(Emit *e, int i, int lanes, bool again);
+const char *gpu_join_name(Op op); /* max min */
+void gpu_cluster_ready(Emit *e);  /* that all groups of the cluster have started */
+
 /* ---- gpuahead.c ---- */
 void gpu_ahead(Emit *e, const Node *node);
 int gpu_copies(Emit *e, const Node *sweep);

@@ -57,7 +57,8 @@ typedef enum KOp {
                    (PASS_GROUPS, of the row's cluster) or split (PASS_SPLITS) number lane mod 2^i, where 2^i is the least
                    that is not below how many there are; k past the last of them.  LANE. W is whole subgroups there */
     K_SAME,     /* a[0] (LANE), which all lanes of the row have alike  ROW */
-    /* segments: lanes side by side, `lanes` of them, a power of two that divides a subgroup. flight is 1, but in joins */
+    /* segments: lanes side by side, `lanes` of them, a power of two that divides a subgroup. flight is 1, but in joins
+     */
     K_MEET,    /* op over the lanes of each segment of a[0] (LANE)   LANE */
     K_PART,    /* cell `imm`, the accumulator of the step's chunk    PACK */
     K_SETPART, /* cell `imm`, accumulator `acc` = a[0]               (LANE, in a block) */
@@ -140,8 +141,8 @@ typedef struct Kern {
 } Kern;
 
 /* What the text of an instruction shows, in order: = it makes a value, o op, t type, r rank, x target type of a cast, k
- * constant, n imm as a number, v the level of a pass, p parameter, l load policy, w store policy, S stripe, C cell, A row array, a
- * accumulator, g lanes of a segment, 0 1 2 operands. */
+ * constant, n imm as a number, v the level of a pass, p parameter, l load policy, w store policy, S stripe, C cell, A
+ * row array, a accumulator, g lanes of a segment, 0 1 2 operands. */
 typedef struct KInfo {
     const char *text, *fields;
 } KInfo;
@@ -150,7 +151,7 @@ bool ins_makes(const Ins *in); /* a value, as opposed to an effect */
 const char *rank_text(Rank r); /* row lane pack elem */
 const char *op_name(Op op);    /* ADD, MUL, CAST; in a kern's text in small letters */
 bool op_named(const char *s, Op *out);
-const char *pass_text(int level); /* subgroups groups splits */
+const char *pass_text(int level);         /* subgroups groups splits */
 int pass_count(const Kern *k, int level); /* subgroups of a group, groups of the cluster, splits */
 int ins_operands(
     const Ins *in,

@@ -67,7 +67,7 @@ int low_cell(Low *l, Ty ty, int acc, const char *name);
 void low_init(Low *l, int cell, Ty ty, double f, int64_t i);
 int low_merge(Low *l, int cell, Op op); /* accumulators of a cell, pairwise  LANE */
 int low_join(Low *l, Op op, int x);
-bool low_passes(const Low *l, int val); /* may a maximum pass over NaNs, where that is less work? */
+bool low_passes(const Low *l, int val);       /* may a maximum pass over NaNs, where that is less work? */
 int low_segment(const Low *l, uint32_t over); /* lanes of a segment that reduces over these axes */
 /* lowstat.c: pairs of reductions done in one sweep */
 typedef struct PairCells {

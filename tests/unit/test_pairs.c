@@ -22,7 +22,8 @@ static const char programs[] =
     "kernel both for rows (x: in f32[rows, n], y: out f32[rows, n], s: out f32[rows]) {\n    e = exp(x - max(x))\n"
     "    s = sum(x)\n    y = e / sum(e)\n}\n"
     "kernel cols for n (x: in f32[rows, n], y: out f32[rows, n]) {\n    e = exp(x - max(x))\n    y = e / sum(e)\n}\n"
-    "kernel norm for rows (x: in f32[rows, n], y: out f32[rows, n]) {\n    c = x - mean(x)\n    y = c * rsqrt(mean(c * c) + 1)\n}\n";
+    "kernel norm for rows (x: in f32[rows, n], y: out f32[rows, n]) {\n    c = x - mean(x)\n    y = c * rsqrt(mean(c * "
+    "c) + 1)\n}\n";
 
 static bool made(Match *m, const char *kernel, int64_t n, const char *machine, const char *plan, uint64_t seed) {
     *m = (Match){.cx = {.a = arena_new(NULL, NULL)}};

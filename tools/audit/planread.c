@@ -37,7 +37,13 @@ static const Dim dims[] = {
     {"segments", "off on"},
     {"threads", NULL},
 };
-enum { DIMS = sizeof dims / sizeof *dims, CLUSTER = 15, SPLIT = 16, EXP = 22, LATER = 22 }; /* from LATER on they may be missing */
+enum {
+    DIMS = sizeof dims / sizeof *dims,
+    CLUSTER = 15,
+    SPLIT = 16,
+    EXP = 22,
+    LATER = 22
+}; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
 
 static int word_at(const char *words, const char *w) { /* -1: it is none of them */
