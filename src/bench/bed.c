@@ -1,10 +1,19 @@
 /* Problem -> memory to run it on: seeded inputs, poisoned outputs, the definition's values beside them. */
 #include "bench.h"
 
+#include "../base/os.h"
+
 #include <math.h>
 #include <string.h>
 
+enum { MOST_CALLS = 1 << 24 };
 enum { HOST_SETS = 8192, DEVICE_SETS = 200 }; /* devices time chains of 200 calls, which repeat */
+
+/* Inputs are made and outputs judged by all processors, where their memory may come to several threads at once. */
+static Crew crew(const Bed *b) {
+    const Alloc *al = dev_options(b->dev)->al;
+    return (Crew){al, al->get == alloc_libc.get ? os_cpus() : 1};
+}
 
 static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
     const Param *p = &b->pb->prog->param[i];
@@ -27,8 +36,9 @@ static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
     b->slots[b->abi.ptr[i]].p = mem_at(b->mem[i]);
     t->data = arena_get(cx->a, bytes);
     if (p->dir == DIR_OUT) return OK;
-    fill_tensor(t, FILL_NORMAL, seed * 64 + (uint64_t)i, fill_bound(b->pb->prog, &b->pb->shape, i));
-    return mem_write(cx, b->mem[i], 0, t->data, bytes);
+    const Crew c = crew(b);
+    err = fill_tensor_by(cx, &c, t, FILL_NORMAL, seed * 64 + (uint64_t)i, fill_bound(b->pb->prog, &b->pb->shape, i));
+    return err ? err : mem_write(cx, b->mem[i], 0, t->data, bytes);
 }
 
 int bed_copies(const Problem *pb) {
@@ -191,7 +201,8 @@ Err bed_expect(Cx *cx, Bed *b, const OracleOptions *o, const Expect **want) {
     if (!b->expect[o->stat].made || !covers(&b->expect[o->stat].o, o)) {
         Cx keep = {.a = b->a};
         /* the program as it was written is the definition */
-        Err err = oracle_eval(&keep, b->pb->source, &b->pb->shape, &b->host, o, b->expect[o->stat].want);
+        const Crew c = crew(b);
+        Err err = oracle_eval_by(&keep, &c, b->pb->source, &b->pb->shape, &b->host, o, b->expect[o->stat].want);
         if (err) return diag(cx, keep.first->slug, NOWHERE, NULL, "%s", keep.first->msg);
         b->expect[o->stat].made = true;
         b->expect[o->stat].o = *o;
@@ -221,7 +232,8 @@ Err bed_verify(Cx *cx, Bed *b, const OracleOptions *o, Verdict *v) {
         err = mem_read(cx, b->mem[i], 0, got.t[i].data, b->size[i]);
         if (err) return err;
     }
-    return oracle_compare(cx, p, &b->pb->shape, &got, want, v);
+    const Crew c = crew(b);
+    return oracle_compare_by(cx, &c, p, &b->pb->shape, &got, want, v);
 }
 
 /* Goes on where the last one stopped, so that a copy comes again only after all the others. */
@@ -231,18 +243,36 @@ static Err time_calls(Cx *cx, Bed *b, Module *m, int threads, int calls, int64_t
     return err;
 }
 
-Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample_ns, double give_up_ns, Times *t) {
-    *t = (Times){0};
-    Err err = reset(cx, b, false);
-    if (!err) err = reset_copies(cx, b);
+/* As many calls as fill a sample; also the warm-up. Who was timed before needs no more than an eighth of a sample to
+ * be warm again. */
+static Err warm_up(Cx *cx, Bed *b, Module *m, int threads, int64_t sample_ns, double give_up_ns, int *samples,
+                   int *out) {
+    double *pace = mod_pace(m);
+    int64_t ns = 0;
     int calls = 1;
-    for (int64_t ns = 0; !err && calls < 1 << 24;) { /* as many calls as fill a sample; also the warm-up */
+    if (*pace > 0) {
+        *out = (int)fmin(ceil((double)sample_ns / *pace), MOST_CALLS);
+        return time_calls(cx, b, m, threads, *out / 8 + 1, &ns);
+    }
+    Err err = OK;
+    while (!err && calls < MOST_CALLS) {
         err = time_calls(cx, b, m, threads, calls, &ns);
-        if (give_up_ns > 0 && (double)ns / calls > give_up_ns && ns > sample_ns / 8) samples = 1;
+        if (give_up_ns > 0 && (double)ns / calls > give_up_ns && ns > sample_ns / 8) *samples = 1;
         if (ns >= sample_ns * 4 / 5) break;
         double more = ns > 0 ? (double)sample_ns / (double)ns : 16;
         calls = (int)((double)calls * (more > 16 ? 16 : more < 1.25 ? 1.25 : more) + 1);
     }
+    *pace = (double)ns / calls;
+    *out = calls;
+    return err;
+}
+
+Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample_ns, double give_up_ns, Times *t) {
+    *t = (Times){0};
+    Err err = reset(cx, b, false);
+    int calls = 1;
+    if (!err) err = reset_copies(cx, b);
+    if (!err) err = warm_up(cx, b, m, threads, sample_ns, give_up_ns, &samples, &calls);
     if (samples > COUNT(t->ns)) samples = COUNT(t->ns);
     t->calls = calls;
     int tries = 0;

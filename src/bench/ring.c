@@ -6,22 +6,32 @@
 #include <string.h>
 
 enum { MOST_SETS = 1 << 16 };
+static const size_t block_bytes = 16 << 20; /* copied at a time: thousands of small copies take longer than the calls */
 
 static bool is_tensor(const Param *p) {
     return p->dir == DIR_IN || p->dir == DIR_OUT || p->dir == DIR_INOUT;
 }
 
+/* Sets of parameter i that are copied together. */
+static int together(const Ring *r, int i) {
+    if (!r->sets) return 1; /* resident alone */
+    return (int)i64_min(r->sets, i64_max(1, (int64_t)(block_bytes / r->step[i])));
+}
+
 static Err fill(Cx *cx, Ring *r, int i) {
     const Bed *b = r->bed;
     const Param *p = &b->pb->prog->param[i];
+    const int n = together(r, i);
     Err err = mem_new(cx, b->dev, r->step[i] * (size_t)r->sets, &r->mem[i]);
-    const void *from = b->host.t[i].data;
-    if (p->dir == DIR_OUT) {
-        void *poison = arena_get(cx->a, b->size[i]);
-        memset(poison, BED_POISON, b->size[i]);
-        from = poison;
-    }
-    for (int k = 0; k < r->sets && !err; k++) err = mem_write(cx, r->mem[i], r->step[i] * (size_t)k, from, b->size[i]);
+    if (err) return err;
+    Arena *tmp = arena_sub(cx->a);
+    char *block = arena_get(tmp, r->step[i] * (size_t)n);
+    memset(block, BED_POISON, r->step[i] * (size_t)n);
+    for (int k = 0; k < n && p->dir != DIR_OUT && b->size[i]; k++)
+        memcpy(block + r->step[i] * (size_t)k, b->host.t[i].data, b->size[i]);
+    for (int k = 0; k < r->sets && !err; k += n)
+        err = mem_write(cx, r->mem[i], r->step[i] * (size_t)k, block, r->step[i] * (size_t)(i64_min(n, r->sets - k)));
+    arena_free(tmp);
     return err;
 }
 
@@ -72,13 +82,19 @@ Err ring_check(Cx *cx, const Ring *r) {
         if (out ? feeds : p->param[i].dir != DIR_IN) continue;
         const void *want = out ? r->want[i] : b->host.t[i].data;
         const int n = out ? (int)i64_min(r->taken, r->sets) : r->sets;
-        char *got = arena_get(cx->a, b->size[i]);
+        Arena *tmp = arena_sub(cx->a);
+        const int block = together(r, i);
+        char *got = arena_get(tmp, r->sets ? r->step[i] * (size_t)block : b->size[i]);
         Err err = mem_read(cx, b->mem[i], 0, got, b->size[i]);
         if (!err && memcmp(got, want, b->size[i]) != 0) err = differs(cx, &p->param[i], 0, 1);
-        for (int k = 0; k < n && !err; k++) {
-            err = mem_read(cx, r->mem[i], r->step[i] * (size_t)k, got, b->size[i]);
-            if (!err && memcmp(got, want, b->size[i]) != 0) err = differs(cx, &p->param[i], k, n);
+        for (int from = 0; from < n && !err; from += block) {
+            const int to = (int)i64_min(n, from + block);
+            err = mem_read(cx, r->mem[i], r->step[i] * (size_t)from, got, r->step[i] * (size_t)(to - from));
+            for (int k = from; k < to && !err; k++)
+                if (memcmp(got + r->step[i] * (size_t)(k - from), want, b->size[i]) != 0)
+                    err = differs(cx, &p->param[i], k, n);
         }
+        arena_free(tmp);
         if (err) return err;
     }
     return OK;

@@ -202,17 +202,38 @@ static void store_run(void *user, Work *w, const Run *r) {
     }
 }
 
-Err oracle_eval(Cx *cx, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o, Expect out[MAX_PARAMS]) {
+typedef struct Eval {
+    const Prog *p;
+    const Shape *s;
+    const Args *in;
+    const OracleOptions *o;
+    Expect *out;
+    int64_t strides[MAX_PARAMS][MAX_RANK];
+} Eval;
+
+static Err eval_rows(Cx *cx, void *user, int part, int64_t from, int64_t to) {
+    Eval *v = user;
     Work *w;
+    (void)part;
+    Err err = work_new(cx, v->p, v->s, v->in, v->o, &w);
+    if (!err) work_rows(w, from, to, (const int64_t(*)[MAX_RANK])v->strides, store_run, v->out);
+    return err;
+}
+
+Err oracle_eval_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o,
+                   Expect out[MAX_PARAMS]) {
+    Eval v = {.p = p, .s = s, .in = in, .o = o, .out = out};
+    Work *w;
+    int64_t elements = 0;
+    bool sets = false; /* their lists live in the arena of who makes them */
     Err err = work_new(cx, p, s, in, o, &w);
     if (err) return err;
-    int64_t strides[MAX_PARAMS][MAX_RANK] = {{0}};
     for (int k = 0; k < p->nouts; k++) {
         const int q = p->out[k].param, val = p->out[k].val;
         const Ty ty = p->val[val].ty;
         uint32_t axes = 0;
         for (int d = 0; d < p->param[q].rank; d++) axes |= 1u << p->param[q].axis[d];
-        row_major(p, s, q, strides[q]);
+        row_major(p, s, q, v.strides[q]);
         Expect *x = &out[q];
         *x = (Expect){.count = axes_count(s, axes), .ty = ty};
         x->e = NEWN(cx->a, double, x->count);
@@ -222,49 +243,92 @@ Err oracle_eval(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Ora
             x->f = NEWN(cx->a, double, x->count);
         else
             x->i = NEWN(cx->a, int64_t, x->count);
-        if (index_source(p, val) >= 0) x->set = NEWN(cx->a, const int64_t *, x->count);
+        if (index_source(p, val) >= 0) x->set = NEWN(cx->a, const int64_t *, x->count), sets = true;
     }
-    work_rows(w, (const int64_t(*)[MAX_RANK])strides, store_run, out);
+    const int64_t rows = work_count(p, s);
+    for (int i = 0; i < p->nvals; i++)
+        if (w->node[i].needed && !w->node[i].once) elements = i64_max(elements, w->node[i].n);
+    if (!mul_fits(elements, rows, &elements)) elements = INT64_MAX;
+    const int parts = sets ? 1 : crew_parts(c, rows, elements);
+    if (parts > 1) return crew_run(cx, c, parts, rows, eval_rows, &v);
+    work_rows(w, 0, rows, (const int64_t(*)[MAX_RANK])v.strides, store_run, out);
     return OK;
+}
+
+Err oracle_eval(Cx *cx, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o, Expect out[MAX_PARAMS]) {
+    return oracle_eval_by(cx, NULL, p, s, in, o, out);
 }
 
 static Num load_at(const Tensor *t, int64_t off) {
     return num_load(t->ty, (const char *)t->data + off * ty_bytes(t->ty));
 }
 
-Err oracle_compare(Cx *cx, const Prog *p, const Shape *s, const Args *outputs, const Expect *want, Verdict *v) {
-    *v = (Verdict){.ok = true};
-    Err err = check_outputs(cx, p, s, outputs);
-    if (err) return err;
-    for (int o = 0; o < p->nouts; o++) {
-        const int q = p->out[o].param, rank = p->param[q].rank;
-        const Expect *x = &want[q];
-        const Tensor *t = &outputs->t[q];
-        const int bytes = ty_bytes(t->ty);
-        const bool quick = x->f && !x->set;
-        int64_t at[MAX_RANK] = {0}, off = 0;
-        for (int64_t i = 0; i < x->count; i++) {
-            double share;
-            if (quick && surely_legal(t->ty, (const char *)t->data + off * bytes, x->f[i], x->e[i], &share)) {
-                v->checked++;
-                if (share > v->worst) v->worst = share;
-            } else {
-                const Want e = {x->ty,
-                                x->w   ? x->w[i]
-                                : x->f ? (long double)x->f[i]
-                                       : 0,
-                                x->i ? x->i[i] : 0, x->e[i], x->set ? x->set[i] : NULL};
-                judge(v, &e, t->ty, load_at(t, off), q, at, rank);
-            }
-            for (int d = rank - 1; d >= 0; d--) {
-                off += t->stride[d];
-                if (++at[d] < t->n[d]) break;
-                off -= t->stride[d] * t->n[d];
-                at[d] = 0;
-            }
+typedef struct Compare { /* one output */
+    const Prog *p;
+    const Tensor *t;
+    const Expect *x;
+    int param;
+    Verdict *v; /* of each part */
+} Compare;
+
+static Err compare_elements(Cx *cx, void *user, int part, int64_t from, int64_t to) {
+    const Compare *c = user;
+    const Tensor *t = c->t;
+    const Expect *x = c->x;
+    Verdict v = {.ok = true};
+    const int rank = c->p->param[c->param].rank, bytes = ty_bytes(t->ty);
+    const bool quick = x->f && !x->set;
+    int64_t at[MAX_RANK] = {0}, off = 0, left = from;
+    (void)cx;
+    for (int d = rank - 1; d >= 0 && from < to; d--)
+        at[d] = left % t->n[d], left /= t->n[d], off += at[d] * t->stride[d];
+    for (int64_t i = from; i < to; i++) {
+        double share;
+        if (quick && surely_legal(t->ty, (const char *)t->data + off * bytes, x->f[i], x->e[i], &share)) {
+            v.checked++;
+            if (share > v.worst) v.worst = share;
+        } else {
+            const Want e = {x->ty,
+                            x->w   ? x->w[i]
+                            : x->f ? (long double)x->f[i]
+                                   : 0,
+                            x->i ? x->i[i] : 0, x->e[i], x->set ? x->set[i] : NULL};
+            judge(&v, &e, t->ty, load_at(t, off), c->param, at, rank);
+        }
+        for (int d = rank - 1; d >= 0; d--) {
+            off += t->stride[d];
+            if (++at[d] < t->n[d]) break;
+            off -= t->stride[d] * t->n[d];
+            at[d] = 0;
         }
     }
-    return report(cx, p, v);
+    c->v[part] = v;
+    return OK;
+}
+
+/* The first bad element of the whole is that of the first part that has one. */
+static void join(Verdict *v, const Verdict *part) {
+    const int64_t checked = v->checked + part->checked, bad = v->bad + part->bad;
+    const double worst = fmax(v->worst, part->worst);
+    if (v->ok && !part->ok) *v = *part;
+    v->checked = checked, v->bad = bad, v->worst = worst;
+}
+
+Err oracle_compare_by(Cx *cx, const Crew *crew, const Prog *p, const Shape *s, const Args *outputs, const Expect *want,
+                      Verdict *v) {
+    *v = (Verdict){.ok = true};
+    Err err = check_outputs(cx, p, s, outputs);
+    for (int o = 0; o < p->nouts && !err; o++) {
+        const int q = p->out[o].param, parts = crew_parts(crew, want[q].count, want[q].count);
+        Compare c = {p, &outputs->t[q], &want[q], q, NEWN(cx->a, Verdict, parts)};
+        err = crew_run(cx, crew, parts, want[q].count, compare_elements, &c);
+        for (int i = 0; i < parts && !err; i++) join(v, &c.v[i]);
+    }
+    return err ? err : report(cx, p, v);
+}
+
+Err oracle_compare(Cx *cx, const Prog *p, const Shape *s, const Args *outputs, const Expect *want, Verdict *v) {
+    return oracle_compare_by(cx, NULL, p, s, outputs, want, v);
 }
 
 typedef struct Check {
@@ -296,6 +360,6 @@ Err oracle_check(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Ar
     for (int k = 0; k < p->nouts; k++)
         memcpy(strides[p->out[k].param], outputs->t[p->out[k].param].stride, sizeof strides[0]);
     Check c = {outputs, v};
-    work_rows(w, (const int64_t(*)[MAX_RANK])strides, check_run, &c);
+    work_rows(w, 0, work_count(p, s), (const int64_t(*)[MAX_RANK])strides, check_run, &c);
     return report(cx, p, v);
 }

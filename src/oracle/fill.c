@@ -107,14 +107,26 @@ static void fill_row(Tensor *t, char *p, int64_t n, int64_t step, Fill f, Rng ro
     }
 }
 
-void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
+typedef struct Filling {
+    Tensor *t;
+    Fill f;
+    uint64_t seed;
+    int64_t index_bound;
+} Filling;
+
+/* Rows are those of the last dimension; i-th of them from <= i < to. */
+static Err fill_rows(Cx *cx, void *user, int part, int64_t from, int64_t to) {
+    const Filling *q = user;
+    Tensor *t = q->t;
     const int last = t->rank - 1, bytes = ty_bytes(t->ty);
     const int64_t row_len = t->rank ? t->n[last] : 1, step = t->rank ? t->stride[last] * bytes : 0;
-    int64_t rows = 1, at[MAX_RANK] = {0}, off = 0;
-    for (int d = 0; d < last; d++) rows *= t->n[d];
-    for (int64_t i = 0; i < rows && row_len > 0; i++) { /* of nothing there may be no memory */
-        const Rng row = {seed ^ (uint64_t)i * 0xd1342543de82ef95ull};
-        fill_row(t, (char *)t->data + off * bytes, row_len, step, f, row, i * row_len, index_bound);
+    int64_t at[MAX_RANK] = {0}, off = 0, left = from;
+    (void)cx, (void)part;
+    for (int d = last - 1; d >= 0 && from < to; d--)
+        at[d] = left % t->n[d], left /= t->n[d], off += at[d] * t->stride[d];
+    for (int64_t i = from; i < to && row_len > 0; i++) { /* of nothing there may be no memory */
+        const Rng row = {q->seed ^ (uint64_t)i * 0xd1342543de82ef95ull};
+        fill_row(t, (char *)t->data + off * bytes, row_len, step, q->f, row, i * row_len, q->index_bound);
         for (int d = last - 1; d >= 0; d--) {
             off += t->stride[d];
             if (++at[d] < t->n[d]) break;
@@ -122,6 +134,24 @@ void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
             at[d] = 0;
         }
     }
+    return OK;
+}
+
+static int64_t fill_count(const Tensor *t) {
+    int64_t rows = 1;
+    for (int d = 0; d < t->rank - 1; d++) rows *= t->n[d];
+    return rows;
+}
+
+void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
+    fill_rows(NULL, &(Filling){t, f, seed, index_bound}, 0, 0, fill_count(t));
+}
+
+Err fill_tensor_by(Cx *cx, const Crew *c, Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
+    Filling q = {t, f, seed, index_bound};
+    const int64_t rows = fill_count(t);
+    const int parts = crew_parts(c, rows, rows * (t->rank ? t->n[t->rank - 1] : 1));
+    return crew_run(cx, c, parts, rows, fill_rows, &q);
 }
 
 /* ---- which integers are indexes ---- */

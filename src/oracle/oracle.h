@@ -54,14 +54,28 @@ typedef struct Verdict {
     double got, want, bound;
 } Verdict;
 
+/* Who does it: NULL, or one thread, is the caller alone. Results do not depend on it. */
+typedef struct Crew {
+    const Alloc *al; /* of every thread's own scratch; several threads use it at once */
+    int threads;     /* at most; short work takes fewer */
+} Crew;
+/* Into how many parts n things of so many elements in all are best cut; then all parts, each on from <= i < to. */
+typedef Err CrewFn(Cx *cx, void *user, int part, int64_t from, int64_t to);
+int crew_parts(const Crew *c, int64_t n, int64_t elements);
+Err crew_run(Cx *cx, const Crew *c, int parts, int64_t n, CrewFn *fn, void *user);
+
 /* All of these are pure: scratch and results live in cx->a, so give a check an arena of its own. Shapes must be bound
  * (shape_bind) and tensors have the parameters' extents; S_ORACLE_ARGS where they do not. Inputs that the outputs
  * overwrote (inout) must be kept by the caller. */
 
 /* out[param] is filled for out and inout parameters. */
 Err oracle_eval(Cx *cx, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o, Expect out[MAX_PARAMS]);
+Err oracle_eval_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o,
+                   Expect out[MAX_PARAMS]);
 /* S_ORACLE_MISMATCH with place and numbers when an element is not legal; the verdict is filled either way. */
 Err oracle_compare(Cx *cx, const Prog *p, const Shape *s, const Args *outputs, const Expect *want, Verdict *v);
+Err oracle_compare_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, const Args *outputs, const Expect *want,
+                      Verdict *v);
 /* Both at once, a row at a time: memory for one row only. */
 Err oracle_check(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Args *outputs, const OracleOptions *o,
                  Verdict *v);
@@ -74,6 +88,7 @@ bool fill_find(const char *s, Fill *out);
  * all dimensions but the last), and never where rank < 2. Integers with index_bound > 0 are gather indexes: within it,
  * and now and then up to 2 outside. */
 void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound);
+Err fill_tensor_by(Cx *cx, const Crew *c, Tensor *t, Fill f, uint64_t seed, int64_t index_bound);
 /* The extent of the axis that an integer parameter is an index along: one it reads at, or whose coordinate it is
  * compared with. 0 where it is none. */
 int64_t fill_bound(const Prog *p, const Shape *s, int param);

@@ -279,13 +279,19 @@ static void hand_out(Work *w, int o, const int64_t *stride, RunFn fn, void *user
     }
 }
 
-void work_rows(Work *w, const int64_t (*strides)[MAX_RANK], RunFn fn, void *user) {
+int64_t work_count(const Prog *p, const Shape *s) {
+    return axes_count(s, p->row_axes);
+}
+
+void work_rows(Work *w, int64_t from, int64_t to, const int64_t (*strides)[MAX_RANK], RunFn fn, void *user) {
     const Prog *p = w->p;
-    int64_t rows = axes_count(w->s, p->row_axes);
-    for (int64_t row = 0; row < rows; row++) {
+    int64_t left = from;
+    for (int i = MAX_AXES - 1; i >= 0 && from < to; i--)
+        if (p->row_axes >> i & 1) w->at[i] = left % w->s->n[i], left /= w->s->n[i];
+    for (int64_t row = from; row < to; row++) {
         w->list_n = 0;
         for (int i = 0; i < p->nvals; i++) {
-            if (w->node[i].needed && !(w->node[i].once && row)) {
+            if (w->node[i].needed && !(w->node[i].once && row > from)) {
                 if (w->wide)
                     row_eval_f80(w, i);
                 else

@@ -83,6 +83,8 @@ typedef struct Run {
     int64_t n, src, src_step, dst, dst_step;
 } Run;
 typedef void (*RunFn)(void *user, Work *w, const Run *r);
-/* Evaluates row after row and hands out the outputs. strides[param]: of the memory that dst counts in. */
-void work_rows(Work *w, const int64_t (*strides)[MAX_RANK], RunFn fn, void *user);
+int64_t work_count(const Prog *p, const Shape *s); /* rows */
+/* Evaluates row after row, from <= row < to, and hands out the outputs. strides[param]: of the memory that dst counts
+ * in. */
+void work_rows(Work *w, int64_t from, int64_t to, const int64_t (*strides)[MAX_RANK], RunFn fn, void *user);
 #endif

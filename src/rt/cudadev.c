@@ -41,6 +41,7 @@ typedef struct CudaModule {
     int64_t rows_per_group;
     unsigned cluster;
     CuLaunchAttr overlap; /* id 0: launches wait for each other */
+    CudaChain chain;      /* of the last timing */
     PackCheck check;
     Unit unit; /* with text and entry of its own */
 } CudaModule;
@@ -281,6 +282,7 @@ static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunc
 static void module_put(CudaDevice *c, CudaModule *m) {
     bool pushed;
     if ((m->mod || m->loose_mod) && cuda_enter(NULL, c, &pushed) == OK) {
+        cuda_chain_free(c, &m->chain);
         if (m->mod) c->cu.module_unload(m->mod);
         if (m->loose_mod) c->cu.module_unload(m->loose_mod);
         cuda_leave(c, pushed);
@@ -452,17 +454,35 @@ static int timed_start(void *user, int i, CuStream s) {
     return start(t->c, t->m, t->fn[i % t->nsets], t->sets[i % t->nsets], t->rows, s);
 }
 
+/* All that the launches over these sets are told. */
+static Hash told(const CudaModule *m, const Slot *const *sets, const CuFunction *fn, int nsets, int64_t rows,
+                 char *buffer) {
+    const size_t slots = (size_t)m->unit.abi.nslots * sizeof(Slot);
+    char *at = buffer;
+    memcpy(at, &rows, sizeof rows), at += sizeof rows;
+    for (int i = 0; i < nsets; i++) {
+        memcpy(at, sets[i], slots), at += slots;
+        memcpy(at, &fn[i], sizeof *fn), at += sizeof *fn;
+    }
+    return hash_bytes(buffer, (size_t)(at - buffer));
+}
+
 static Err cuda_time_module(Cx *cx, Module *mod, const Slot *const *sets, int nsets, int64_t rows, int threads,
                             int calls, int64_t *ns) {
     (void)threads;
     CudaDevice *c = (CudaDevice *)mod->dev;
-    CuFunction *fn = rt_get(mod->dev->rt, (size_t)nsets * sizeof *fn);
+    CudaModule *m = (CudaModule *)mod;
+    const size_t n = (size_t)nsets, each = (size_t)m->unit.abi.nslots * sizeof(Slot) + sizeof(CuFunction);
+    CuFunction *fn = rt_get(mod->dev->rt, n * sizeof *fn + sizeof rows + n * each); /* and what they are told */
     bool pushed;
-    if (!fn) return rt_oom(cx, "the sets of a timing", (size_t)nsets * sizeof *fn);
+    if (!fn) return rt_oom(cx, "the sets of a timing", n * each);
     Err err = cuda_enter(cx, c, &pushed);
-    for (int i = 0; i < nsets && !err; i++) err = function_for(cx, c, (CudaModule *)mod, sets[i], &fn[i]);
-    Timed t = {c, (CudaModule *)mod, sets, fn, nsets, rows};
-    if (!err) err = cuda_time(cx, c, timed_start, &t, nsets, calls, ns);
+    for (int i = 0; i < nsets && !err; i++) err = function_for(cx, c, m, sets[i], &fn[i]);
+    Timed t = {c, m, sets, fn, nsets, rows};
+    if (!err) {
+        const Hash of = told(m, sets, fn, nsets, rows, (char *)(fn + n));
+        err = cuda_time(cx, c, timed_start, &t, nsets, calls, of, &m->chain, ns);
+    }
     cuda_leave(c, pushed);
     rt_put(mod->dev->rt, fn);
     return err;

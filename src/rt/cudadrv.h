@@ -134,11 +134,21 @@ typedef struct CudaDevice {
 Err cuda_enter(Cx *cx, CudaDevice *c, bool *pushed);
 void cuda_leave(CudaDevice *c, bool pushed);
 Err cuda_said(Cx *cx, const CudaDevice *c, int code, Slug slug, const char *what); /* OK for code 0; cx may be NULL */
+/* A graph of n starts, kept from one timing to the next: `of` names all that the starts are told. Zero it first. */
+typedef struct CudaChain {
+    CuGraph graph;
+    CuGraphExec exec; /* NULL: there is none yet */
+    int n;
+    Hash of;
+} CudaChain;
+void cuda_chain_free(const CudaDevice *c, CudaChain *k); /* within cuda_enter */
 /* Time of `calls` starts by `start(user, i)` into the device's stream, in ns: a graph of 200 of them (20 where one
  * takes long), launched often enough, after a warm-up, between two events. */
-/* sets: a graph of whole turns over so many. */
+/* sets: a graph of whole turns over so many. k: the graph of the last timing, made anew where it was of something
+ * else. */
 typedef int CudaStart(void *user, int i, CuStream s);
-Err cuda_time(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int sets, int calls, int64_t *ns);
+Err cuda_time(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int sets, int calls, Hash of, CudaChain *k,
+              int64_t *ns);
 Err cuda_span(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int64_t *ns); /* of one, between two events */
 Err cuda_ceiling(Cx *cx, Device *d, const Ceiling *c, double *ns, const char **how);
 #endif

@@ -13,8 +13,7 @@ typedef struct Clock {
     CudaDevice *c;
     CuStream s;
     CuEvent from, to;
-    CuGraph graph;
-    CuGraphExec exec;
+    CudaChain *chain;
     CudaStart *start;
     void *user;
     int sets;
@@ -23,49 +22,68 @@ typedef struct Clock {
 static int between(Clock *k, int n, bool graph, float *ms) {
     const Driver *cu = &k->c->cu;
     int err = cu->event_record(k->from, k->s);
-    for (int i = 0; i < n && !err; i++) err = graph ? cu->graph_launch(k->exec, k->s) : k->start(k->user, i, k->s);
+    for (int i = 0; i < n && !err; i++)
+        err = graph ? cu->graph_launch(k->chain->exec, k->s) : k->start(k->user, i, k->s);
     if (!err) err = cu->event_record(k->to, k->s);
     if (!err) err = cu->event_sync(k->to);
     if (!err) err = cu->event_ms(ms, k->from, k->to);
     return err;
 }
 
-static int chain(Clock *k, int n) {
+void cuda_chain_free(const CudaDevice *c, CudaChain *k) {
+    if (k->exec) c->cu.graph_exec_free(k->exec);
+    if (k->graph) c->cu.graph_free(k->graph);
+    *k = (CudaChain){0};
+}
+
+static int record(Clock *k, int n) {
     const Driver *cu = &k->c->cu;
     int err = cu->capture_begin(k->s, THREAD_LOCAL_CAPTURE), end;
     if (err) return err;
     for (int i = 0; i < n && !err; i++) err = k->start(k->user, i, k->s);
-    end = cu->capture_end(k->s, &k->graph);
+    end = cu->capture_end(k->s, &k->chain->graph);
     if (!err) err = end;
-    return err ? err : cu->graph_build(&k->exec, k->graph, 0);
+    if (!err) err = cu->graph_build(&k->chain->exec, k->chain->graph, 0);
+    k->chain->n = n;
+    return err;
 }
 
-static int run(Clock *k, int calls, double *ns) {
+/* The graph that is there already, or one of what is to be started now. */
+static int chain(Clock *k, Hash of) {
+    float ms = 0;
+    if (k->chain->exec && memcmp(&k->chain->of, &of, sizeof of) == 0) return 0;
+    cuda_chain_free(k->c, k->chain);
+    int err = k->start(k->user, 0, k->s); /* loads the code */
+    if (!err) err = between(k, PROBES, false, &ms);
+    const int n = (double)ms / PROBES > long_launch_ms ? SHORT_CHAIN : CHAIN;
+    /* whole turns: else a short one would find its memory in the cache */
+    if (!err) err = record(k, (int)ceil_div(n, k->sets) * k->sets);
+    if (!err) k->chain->of = of;
+    return err;
+}
+
+static int run(Clock *k, int calls, Hash of, double *ns) {
     const Driver *cu = &k->c->cu;
     float ms = 0;
     int err = cu->event_new(&k->from, 0);
     if (!err) err = cu->event_new(&k->to, 0);
-    if (!err) err = k->start(k->user, 0, k->s); /* loads the code, fills the caches */
-    if (!err) err = between(k, PROBES, false, &ms);
-    int n = (double)ms / PROBES > long_launch_ms ? SHORT_CHAIN : CHAIN;
-    n = (int)ceil_div(n, k->sets) * k->sets; /* else a short turn would find its memory in the cache */
-    if (!err) err = chain(k, n);
-    if (!err) err = cu->graph_launch(k->exec, k->s);
-    int reps = calls < n ? 1 : (int)ceil_div(calls, n);
+    if (!err) err = chain(k, of);
+    if (!err) err = cu->graph_launch(k->chain->exec, k->s); /* fills the caches */
+    const int n = k->chain->n, reps = calls < n || !n ? 1 : (int)ceil_div(calls, n);
     if (!err) err = between(k, reps, true, &ms);
-    *ns = (double)ms * 1e6 / ((double)n * reps) * calls;
+    if (!err) *ns = (double)ms * 1e6 / ((double)n * reps) * calls;
     return err;
 }
 
-Err cuda_time(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int sets, int calls, int64_t *ns) {
+Err cuda_time(Cx *cx, CudaDevice *c, CudaStart *start, void *user, int sets, int calls, Hash of, CudaChain *kept,
+              int64_t *ns) {
     const Driver *cu = &c->cu;
     double t = 0;
     int err = c->stream ? 0 : cu->stream_new(&c->stream, 1);
-    Clock k = {.c = c, .s = c->stream, .start = start, .user = user, .sets = sets};
+    Clock k = {.c = c, .s = c->stream, .chain = kept, .start = start, .user = user, .sets = sets};
     if (!err) err = cu->ctx_sync(); /* what came before in other streams */
-    if (!err) err = run(&k, calls, &t);
-    if (k.exec) cu->graph_exec_free(k.exec);
-    if (k.graph) cu->graph_free(k.graph);
+    if (!err) err = run(&k, calls, of, &t);
+    if (err) cuda_chain_free(c, kept);
     if (k.from) cu->event_free(k.from);
     if (k.to) cu->event_free(k.to);
     *ns = (int64_t)(t + 0.5);
@@ -167,11 +185,13 @@ static int by_value(const void *x, const void *y) {
 
 static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
     Err err = OK;
+    CudaChain chain = {0}; /* of one way */
     for (int r = 0; r < reps && !err; r++) {
         int64_t ns = 0;
-        err = cuda_time(cx, j->c, move_start, j, j->sets, CHAIN, &ns);
+        err = cuda_time(cx, j->c, move_start, j, j->sets, CHAIN, chain.of, &chain, &ns);
         t[r] = (double)ns / CHAIN;
     }
+    cuda_chain_free(j->c, &chain);
     qsort(t, (size_t)reps, sizeof *t, by_value);
     *median = reps % 2 ? t[reps / 2] : (t[reps / 2 - 1] + t[reps / 2]) / 2;
     return err;

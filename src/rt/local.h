@@ -15,6 +15,7 @@ struct Device {
 struct Module {
     Device *dev;
     Facts facts;
+    double pace_ns;
 };
 static inline Facts facts_unknown(void) { /* until a backend finds them out */
     return (Facts){.registers = -1,

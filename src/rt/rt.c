@@ -204,7 +204,7 @@ Err mod_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     *out = NULL;
     if (!is_identifier(u->entry)) return diag(cx, S_ARG, NOWHERE, "a C identifier", "the unit's entry is off");
     Err err = d->ops->build(cx, d, u, out);
-    if (!err) (*out)->dev = d;
+    if (!err) (*out)->dev = d, (*out)->pace_ns = 0;
     return err;
 }
 
@@ -214,6 +214,10 @@ void mod_free(Module *m) {
 
 const Facts *mod_facts(const Module *m) {
     return &m->facts;
+}
+
+double *mod_pace(Module *m) {
+    return &m->pace_ns;
 }
 
 Err mem_new(Cx *cx, Device *d, size_t bytes, Mem **out) {

@@ -50,6 +50,7 @@ typedef struct Facts {
 Err mod_build(Cx *cx, Device *d, const Unit *u, Module **out);
 void mod_free(Module *m);
 const Facts *mod_facts(const Module *m);
+double *mod_pace(Module *m); /* ns of a call, as whoever times it found out and wrote down here; 0: nobody yet */
 
 Err mem_new(Cx *cx, Device *d, size_t bytes, Mem **out); /* touched; 256-byte aligned; on hosts ordinary memory */
 void mem_free(Mem *m);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { SHORT_SAMPLES = 3 };
-static const int64_t short_sample_ns = 4000000;
+static const int64_t host_sample_ns = 4000000, device_sample_ns = 2000000;
 
 static int by_time(const void *x, const void *y) {
     const Trial *const *a = x, *const *b = y;
@@ -198,7 +198,7 @@ static Err try_one(Cx *cx, Search *s, Next *x, const OracleOptions *o, double gi
     Ask q = {.bounds = *o,
              .threads = s->threads,
              .samples = SHORT_SAMPLES,
-             .sample_ns = short_sample_ns,
+             .sample_ns = dev_caps(s->dev)->kind == KIND_HOST ? host_sample_ns : device_sample_ns,
              .give_up_ns = give_up};
     Err err = x->err;
     if (!err) err = attempt(cx, &x->own, s, &t->plan, &x->u, &q, a);

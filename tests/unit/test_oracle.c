@@ -662,6 +662,45 @@ static void test_fills(void **state) {
     assert_in_range(outside, 10, 200);
 }
 
+/* Several threads give what one gives: inputs, values, bounds, and the first of several wrong elements. */
+static void test_crew(void **state) {
+    (void)state;
+    const Crew crew = {&alloc_libc, 5};
+    Bench b = bench(37, 8191);
+    const int x = in(&b, "x", TY_F32, "rn"), g = in(&b, "g", TY_F32, "n");
+    const int centred = op(&b, OP_SUB, op(&b, OP_MUL, x, g), red(&b, RED_MAX, x));
+    out(&b, "y", TY_F32, "rn", centred), out(&b, "m", TY_F32, "r", red(&b, RED_SUM, x));
+    ready(&b, FILL_NORMAL, 3);
+    Expect alone[MAX_PARAMS], many[MAX_PARAMS];
+    assert_true(crew_parts(&crew, 37, 37 * 8191) == 5 && crew_parts(&crew, 37, 999) == 1);
+    assert_true(crew_parts(&crew, 3, 37 * 8191) == 3 && crew_parts(NULL, 37, 37 * 8191) == 1);
+    eval(&b, alone);
+    assert_int_equal(oracle_eval_by(&b.cx, &crew, b.p, &b.s, &b.a, &plain, many), OK);
+    for (int i = 2; i < 4; i++) {
+        assert_int_equal(alone[i].count, many[i].count);
+        assert_memory_equal(alone[i].f, many[i].f, sizeof(double) * (size_t)alone[i].count);
+        assert_memory_equal(alone[i].e, many[i].e, sizeof(double) * (size_t)alone[i].count);
+    }
+    Tensor *y = &b.a.t[2], again = b.a.t[0];
+    for (int64_t i = 0; i < alone[2].count; i++) put(&b, 2, i, alone[2].f[i]);
+    for (int64_t i = 0; i < alone[3].count; i++) put(&b, 3, i, alone[3].f[i]);
+    Verdict one, five;
+    assert_int_equal(oracle_compare_by(&b.cx, &crew, b.p, &b.s, &b.a, many, &five), OK);
+    assert_int_equal(five.checked, 37 * 8192);
+    put(&b, 2, 20 * 8191 + 5, 1e6), put(&b, 2, 36 * 8191, 1e6), put(&b, 2, 30 * 8191, (double)NAN);
+    Cx cx = {.a = b.cx.a}, other = {.a = b.cx.a};
+    assert_int_equal(oracle_compare(&cx, b.p, &b.s, &b.a, many, &one), ERR_WRONG);
+    assert_int_equal(oracle_compare_by(&other, &crew, b.p, &b.s, &b.a, many, &five), ERR_WRONG);
+    assert_string_equal(cx.first->msg, other.first->msg);
+    assert_true(five.bad == 3 && five.at[0] == 20 && five.at[1] == 5 && one.worst == five.worst &&
+                one.checked == five.checked);
+    again.data = arena_get(b.cx.a, 37 * 8191 * sizeof(float));
+    fill_tensor(y, FILL_NORMAL, 9, 0);
+    assert_int_equal(fill_tensor_by(&b.cx, &crew, &again, FILL_NORMAL, 9, 0), OK);
+    assert_memory_equal(y->data, again.data, 37 * 8191 * sizeof(float));
+    arena_free(b.cx.a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_softmax),
@@ -682,7 +721,7 @@ int main(void) {
         cmocka_unit_test(test_one_sweep),
         cmocka_unit_test(test_shifted_mistake),
         cmocka_unit_test(test_options),
-
+        cmocka_unit_test(test_crew),
         cmocka_unit_test(test_fills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
