@@ -8,7 +8,7 @@ enum { ENUMERATE = 4096 };
 static int64_t slots_of(const Audit *u, int64_t n) {
     int W = plan_lanes(&u->k->plan), V = u->k->plan.V;
     int64_t chunk = (int64_t)W * V, whole = n / chunk, part = n % chunk, most = 0;
-    if (n > ENUMERATE) return whole * V + (part < V ? part : V);
+    if (n > ENUMERATE || W > 16 * 1024) return whole * V + (part < V ? part : V);
     int own[16 * 1024] = {0}; /* kern_verify: W is at most 1,024, a cluster 16 */
     for (int64_t e = 0; e < n; e++) {
         int lane = (int)(e / V % W);
@@ -61,7 +61,8 @@ static Err life_of(Audit *u, int stripe, Life *l) {
     if (!mul_fits(slots_of(u, d->n_mapped), d->n_serial, &bytes) || !mul_fits(bytes, ty_bytes(s->ty), &bytes))
         FIND(S_AUDIT_BUDGET, "stripe %d: its slots cannot be counted", stripe);
     if (s->home == HOLD_SHARED)
-        u->out->shared_bytes += d->n_serial * ceil_div(d->n_mapped, k->plan.cluster) * ty_bytes(s->ty) * k->plan.P;
+        u->out->shared_bytes +=
+            d->n_serial * ceil_div(d->n_mapped, plan_groups(&k->plan)) * ty_bytes(s->ty) * k->plan.P;
     else
         l->slots = (bytes + 3) / 4;
     return OK;

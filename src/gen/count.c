@@ -351,7 +351,7 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
     for (int i = 0; i < k->nstripes; i++) {
         const Domain *dom = &k->domain[k->stripe[i].domain];
         if (k->stripe[i].home == HOLD_SHARED)
-            d.shared_bytes += (double)dom->n_serial * (double)ceil_div(dom->n_mapped, k->plan.cluster) *
+            d.shared_bytes += (double)dom->n_serial * (double)ceil_div(dom->n_mapped, plan_groups(&k->plan)) *
                               ty_bytes(k->stripe[i].ty) * k->plan.P;
     }
     *out = too_much(&d) ? ((Demand){0}) : d;

@@ -32,7 +32,8 @@ static void cuda_head(Emit *e) {
     line(e, "extern \"C\" __global__ void %s__launch_bounds__(%d%s)",
          p->cluster > 1 ? emit_text(e, "__cluster_dims__(%d, 1, 1) ", p->cluster) : "", threads,
          p->min_groups ? emit_text(e, ", %d", p->min_groups) : "");
-    line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows) {", k->name);
+    line(e, "rowfold_kernel_%s(const __grid_constant__ slots a, const i64 first, const i64 rows%s) {", k->name,
+         p->split > 1 ? ", u64 *const work" : "");
     e->depth++;
     gpu_place(e);
     if (threads % WARP)

@@ -410,6 +410,17 @@ static const char cluster_text[] =
        "void cluster_meet(u64 *bar, i32 turn) {\n    u32 all;\n    do asm volatile(\"{ .reg .pred p; "
        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }\" : \"=r\"(all) : "
        "\"r\"((u32)__cvta_generic_to_shared(bar)), \"r\"(turn) : \"memory\");\n    while (!all);\n}\n";
+/* What a split leaves in device memory, and which of so many splits is the last to have done so: it sees what all have
+ * left. The counter is then 0 again. */
+static const char split_text[] = FN
+    "void split_put(u64 *at, u64 x) { asm volatile(\"st.relaxed.gpu.global.u64 [%0], %1;\" : : \"l\"(at), \"l\"(x) : "
+    "\"memory\"); }\n" FN
+    "u64 split_get(const u64 *at) { u64 x; asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : "
+    "\"=l\"(x) : \"l\"(at) : \"memory\"); return x; }\n" FN
+    "u32 split_last(u64 *count, u32 splits) { u32 old; asm volatile(\"atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;\" "
+    ": "
+    "\"=r\"(old) : \"l\"(count), \"r\"(splits - 1) : \"memory\"); return old == splits - 1; }\n" FN
+    "u32 shx_from(u32 x, i32 lane) { return __shfl_sync(~0u, x, lane); }\n";
 /* The next launch may start as soon as all groups of this one have; what the one before left is there after the wait.
  */
 static const char overlap_text[] =
@@ -451,6 +462,7 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                         "u64 policy_cold() { u64 p; asm(\"createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\" : "
                         "\"=l\"(p)); return p; }\n");
     if (e->k->plan.cluster > 1) buf_str(out, cluster_text);
+    if (e->k->plan.split > 1) buf_str(out, split_text);
     if (e->k->plan.overlap) buf_str(out, overlap_text);
     if (e->k->plan.overlap == OVERLAP_FETCH) buf_str(out, fetch_text);
     if (e->k->plan.stages) buf_str(out, copies_text);

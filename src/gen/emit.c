@@ -297,6 +297,8 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,
                   .cluster = k->plan.cluster,
+                  .split = k->plan.split,
+                  .work_bytes = e.work_bytes,
                   .overlap = k->plan.overlap != 0,
                   .shared_bytes = e.shared_bytes,
                   .private_bytes = e.private_bytes,

@@ -60,13 +60,14 @@ struct Emit {
     bool in_turn;                                  /* accumulators are arrays, and a round of them a loop over k */
     bool narrow;                                   /* 32 bits number a row's elements */
     int record;                                    /* words of the largest that groups of a cluster send */
+    bool split_met;                                /* splits of the row have met: only its last group is left */
     bool cluster_waits;                            /* nothing has waited yet for all groups of the cluster to start */
     bool tied;                                     /* what was loaded early still waits to be tied to the row */
     bool side_by_side;                             /* neighbouring threads are neighbouring rows */
     int align[MAX_PARAMS], align_each[MAX_PARAMS]; /* these as in Unit */
     int align_extent;
     uint8_t align_dims[MAX_PARAMS];
-    int64_t private_bytes, shared_bytes;
+    int64_t private_bytes, shared_bytes, work_bytes;
     int loads;                  /* places that load packs from global memory, or copy them from there */
     int loads_again;            /* as in Unit */
     int loads_here[MAX_PARAMS]; /* of them, in the sweep at hand */

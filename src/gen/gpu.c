@@ -213,8 +213,14 @@ void gpu_block(Emit *e, int i) {
         return;
     }
     case K_STORE1:
-        gpu_store_one(e, in, gpu_both(e, "(lane == 0)", gpu_alive(e)), gpu_val(e, in->a[0], 0, 0),
-                      gpu_val(e, in->a[2], 0, 0));
+        /* of splits that have met, the first lane of the row's last group */
+        gpu_store_one(e, in,
+                      gpu_both(e,
+                               !e->split_met       ? "(lane == 0)"
+                               : e->k->plan.P == 1 ? "(tid == 0)"
+                                                   : NULL,
+                               gpu_alive(e)),
+                      gpu_val(e, in->a[0], 0, 0), gpu_val(e, in->a[2], 0, 0));
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
@@ -371,14 +377,16 @@ void gpu_step(Emit *e, int i, const Step *s) {
 void gpu_place(Emit *e) {
     const Plan *p = &e->k->plan;
     const GpuWords *w = e->words;
-    if (p->cluster > 1) line(e, "const i32 rank = (i32)(%s %% %d); /* in the cluster */", w->group, p->cluster);
-    line(e, "const i32 tid = %s, lane = %s;", w->thread,
-         p->cluster > 1 ? emit_text(e, "rank * %d + tid", p->W)
-         : p->P == 1    ? "tid"
-                        : emit_text(e, "tid %s %d", e->side_by_side ? "/" : "%", e->side_by_side ? p->P : p->W));
-    line(e, "%si64 row = first + %s%s;", p->P == 1 ? "const " : "", w->group,
-         p->cluster > 1 ? emit_text(e, " / %d", p->cluster)
-         : p->P == 1
+    const int groups = plan_groups(p);
+    const char *own =
+        p->P == 1 ? "tid" : emit_text(e, e->side_by_side ? "tid / %d" : "tid %% %d", e->side_by_side ? p->P : p->W);
+    if (groups > 1)
+        line(e, "const i32 rank = (i32)(%s %% %d); /* in the %s */", w->group, groups,
+             p->split > 1 ? "row" : "cluster");
+    line(e, "const i32 tid = %s, lane = %s;", w->thread, groups > 1 ? emit_text(e, "rank * %d + %s", p->W, own) : own);
+    line(e, "%si64 row = first + %s%s%s;", p->P == 1 ? "const " : "", w->group,
+         groups > 1 ? emit_text(e, " / %d", groups) : "",
+         p->P == 1
              ? ""
              : emit_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
     if (p->P > 1) {

@@ -63,19 +63,20 @@ static void fetch(Emit *e, const Node *sweep, int i) {
     const Plan *p = &e->k->plan;
     const Ins *in = gpu_at(e, i);
     const char *n = emit_size(e, sweep->domain);
-    int64_t run = (int64_t)p->W * p->V, chunk = run * p->cluster;
+    int64_t run = (int64_t)p->W * p->V, chunk = run * plan_groups(p);
     bool known = !domain_ranged(e->k, &e->k->domain[sweep->domain]);
     int each = ty_bytes(gpu_tensor(e, in->param));
     const char *row = emit_text(e, "p%d + %s", in->param, gpu_val(e, in->a[0], 0, 0));
-    if (p->cluster == 1)
+    if (plan_groups(p) == 1)
         line(e, "if %s fetch_run(%s, %s);", gpu_both(e, "(lane == 0)", gpu_alive(e)), row,
              known ? emit_text(e, "%" PRId64, e->k->domain[sweep->domain].n_mapped * each)
                    : emit_text(e, "%s * %d", n, each));
     else
         line(e,
-             "for (%s c = tid; c * %" PRId64 " + rank * %" PRId64 " < %s; c += %d) fetch_run(%s + c * %" PRId64
+             "for (%s c = %s; c * %" PRId64 " + rank * %" PRId64 " < %s; c += %d) fetch_run(%s + c * %" PRId64
              " + rank * %" PRId64 ", left_of(%s - c * %" PRId64 " - rank * %" PRId64 ", %" PRId64 ") * %d);",
-             e->narrow ? "i32" : "i64", chunk, run, n, p->W, row, chunk, run, n, chunk, run, run, each);
+             e->narrow ? "i32" : "i64", p->P == 1 ? "tid" : emit_text(e, "lane - rank * %d", p->W), chunk, run, n, p->W,
+             row, chunk, run, n, chunk, run, run, each);
 }
 
 /* overlap=fetch: rows that the first sweeps read come into the L2 cache, where the launch before this one would change

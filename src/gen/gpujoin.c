@@ -2,6 +2,7 @@
  * subgroups, in one over that of all groups within a cluster. What can meet together does. */
 #include "gpugen.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Memory of another group may be written once that group has started, which all said when they did. */
@@ -61,6 +62,21 @@ static void join_begin(Emit *e, int i) {
     if (!e->side_by_side) gpu_halve(e, i, e->k->plan.W < e->k->subgroup ? e->k->plan.W : e->k->subgroup, false);
 }
 
+/* part[0] (and place[0]) of part[0] to part[n - 1], a power of two of them. */
+static void tree_in_lane(Emit *e, const Ins *in, int n) {
+    for (int h = n / 2; h >= 1; h /= 2) {
+        line(e, "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++)", h);
+        if (in->k == K_JOIN2)
+            line(e,
+                 "        if (beats_%s_%s(part[l + %d], place[l + %d], part[l], place[l])) part[l] = part[l + %d], "
+                 "place[l] = place[l + %d];",
+                 gpu_join_name(in->op), ty_text(in->ty), h, h, h, h);
+        else
+            line(e, "        part[l] = %s;",
+                 gpu_apply(e, in->op, in->ty, "part[l]", emit_text(e, "part[l + %d]", h), NULL));
+    }
+}
+
 /* The same halving, of values that lanes leave in on-chip memory; every lane does all of it. */
 static void exchange_all(Emit *e, const int *join, int n) {
     int W = e->k->plan.W, P = e->k->plan.P, slot = 0;
@@ -87,17 +103,7 @@ static void exchange_all(Emit *e, const int *join, int n) {
                  "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++) place[l] = xget_i64(xs[xb][%d][l * %d + tid %% "
                  "%d]);",
                  W, slot + 1, P, P);
-        for (int h = W / 2; h >= 1; h /= 2) {
-            line(e, "    _Pragma(\"unroll\") for (i32 l = 0; l < %d; l++)", h);
-            if (pair)
-                line(e,
-                     "        if (beats_%s_%s(part[l + %d], place[l + %d], part[l], place[l])) part[l] = part[l + %d], "
-                     "place[l] = place[l + %d];",
-                     gpu_join_name(in->op), t, h, h, h, h);
-            else
-                line(e, "        part[l] = %s;",
-                     gpu_apply(e, in->op, in->ty, "part[l]", emit_text(e, "part[l + %d]", h), NULL));
-        }
+        tree_in_lane(e, in, W);
         line(e, "    x%d = part[0];", i);
         if (pair) line(e, "    x%d = place[0];", i + 1);
         line(e, "}");
@@ -279,8 +285,96 @@ static void exchange_cluster(Emit *e, const int *join, int n) {
     line(e, "cb ^= 1, ct ^= cb ^ 1;");
 }
 
+/* ---- splits of a row, which meet in device memory ---- */
+
+/* `rec` is the row group's part of the workspace: a counter, then a record of each split, of as many values a row. */
+static void split_begin(Emit *e, int values) {
+    const Plan *p = &e->k->plan;
+    const int64_t words = 2 + (int64_t)p->split * values * p->P;
+    line(e, "u64 *const rec = work + %s / %d * %" PRId64 ";", e->words->group, p->split, words);
+    e->work_bytes = words * 8;
+    e->split_met = true;
+}
+
+/* Value `slot` of a split's record, of row `r` of the group. */
+static const char *split_at(Emit *e, const char *split, int values, int slot, const char *r) {
+    const int P = e->k->plan.P;
+    const char *row = P == 1 ? "" : emit_text(e, " * %d + %s", P, r);
+    return emit_text(e, "rec + 2 + (%s * %d + %d)%s", split, values, slot, row);
+}
+
+/* Lanes of one subgroup take what each split has. */
+static void pass_splits(Emit *e, int i, int n) {
+    const Plan *p = &e->k->plan;
+    if (p->W > e->k->subgroup) line(e, "if (tid >= %d) return;", e->k->subgroup);
+    split_begin(e, n);
+    line(e, "u32 last = 0;");
+    line(e, "if (tid == 0) {");
+    for (int j = 0; j < n; j++)
+        line(e, "    split_put(%s, xput_%s(%s));", split_at(e, "rank", n, j, ""), ty_text(gpu_at(e, i + j)->ty),
+             gpu_val(e, gpu_at(e, i + j)->a[0], 0, 0));
+    line(e, "    last = split_last(rec, %d);", p->split);
+    line(e, "}");
+    line(e, "if (!shx_from(last, 0)) return;");
+    line(e, "xi = tid & %d;", p->split - 1);
+    for (int j = 0; j < n; j++)
+        pass_declare(
+            e, i + j,
+            emit_text(e, "xget_%s(split_get(%s))", ty_text(gpu_at(e, i + j)->ty), split_at(e, "xi", n, j, "")));
+}
+
+/* Joins over splits, after those within each: the first lane of a row leaves what its group has, and in the group that
+ * arrives last does the tree over all, and what comes after, alone. */
+static void exchange_splits(Emit *e, const int *join, int n) {
+    const Plan *p = &e->k->plan;
+    int values = 0, slot = 0;
+    for (int j = 0; j < n; j++) values += joined(e, join[j]).k == K_JOIN2 ? 2 : 1;
+    const char *first = p->P == 1         ? "tid == 0"
+                        : e->side_by_side ? emit_text(e, "tid < %d", p->P)
+                                          : emit_text(e, "tid %% %d == 0", p->W);
+    const char *r = e->side_by_side ? "tid" : emit_text(e, "tid / %d", p->W);
+    if (p->P == 1 && p->W > 1) line(e, "if (tid) return;");
+    split_begin(e, values);
+    if (p->P > 1) line(e, "if (%s) {", first);
+    for (int j = 0; j < n; j++) {
+        const Ins own = joined(e, join[j]);
+        line(e, "split_put(%s, xput_%s(x%d));", split_at(e, "rank", values, slot++, r), ty_text(own.ty), join[j]);
+        if (own.k == K_JOIN2)
+            line(e, "split_put(%s, xput_i64(x%d));", split_at(e, "rank", values, slot++, r), join[j] + 1);
+    }
+    if (p->P > 1) {
+        line(e, "}");
+        line(e, "__shared__ u32 last;");
+        line(e, "%s;", e->words->barrier);
+        line(e, "if (tid == 0) last = split_last(rec, %d);", p->split);
+        line(e, "%s;", e->words->barrier);
+        line(e, "if (!last || !(%s)) return;", first);
+    } else {
+        line(e, "if (!split_last(rec, %d)) return;", p->split);
+    }
+    slot = 0;
+    for (int j = 0; j < n; j++) {
+        const Ins own = joined(e, join[j]), *in = &own;
+        const char *t = ty_text(in->ty);
+        const bool pair = in->k == K_JOIN2;
+        line(e, "{");
+        line(e, "    %s part[%d];", gpu_type(in->ty), p->split);
+        if (pair) line(e, "    i64 place[%d];", p->split);
+        line(e, "    _Pragma(\"unroll\") for (i32 s = 0; s < %d; s++) part[s] = xget_%s(split_get(%s));", p->split, t,
+             split_at(e, "s", values, slot++, r));
+        if (pair)
+            line(e, "    _Pragma(\"unroll\") for (i32 s = 0; s < %d; s++) place[s] = xget_i64(split_get(%s));",
+                 p->split, split_at(e, "s", values, slot++, r));
+        tree_in_lane(e, in, p->split);
+        line(e, "    x%d = part[0];", join[j]);
+        if (pair) line(e, "    x%d = place[0];", join[j] + 1);
+        line(e, "}");
+    }
+}
+
 void gpu_pass(Emit *e, int i) {
-    (gpu_at(e, i)->imm == PASS_GROUPS ? pass_groups : pass_subgroups)(e, i, passes(e, i));
+    static void (*const levels[])(Emit *, int, int) = {pass_subgroups, pass_groups, pass_splits};
+    levels[gpu_at(e, i)->imm](e, i, passes(e, i));
 }
 
 /* One value where lanes meet nowhere but in on-chip memory: halved there, a barrier a step. */
@@ -351,6 +445,7 @@ void gpu_join(Emit *e, int i) {
     else if (k->plan.W > k->subgroup)
         exchange(e, join, n);
     if (k->plan.cluster > 1) exchange_cluster(e, join, n);
+    if (k->plan.split > 1) exchange_splits(e, join, n);
     for (int j = 0; j < n; j++) {
         int q = join[j];
         const Ins *in = gpu_at(e, q);

@@ -57,8 +57,8 @@ static int half_of(int n) { /* half of the power of two that n is padded to; 0 f
     return h / 2;
 }
 
-void join_tree(int W, int subgroup, int combine, int cluster, void (*step)(void *user, int i, int j), void *user) {
-    int G = W / cluster, L = G < subgroup ? G : subgroup, S = (int)ceil_div(G, L);
+void join_tree(int W, int subgroup, int combine, int groups, void (*step)(void *user, int i, int j), void *user) {
+    int G = W / groups, L = G < subgroup ? G : subgroup, S = (int)ceil_div(G, L);
     if (combine == COMBINE_OUTER)
         for (int h = half_of(S); h; h /= 2)
             for (int s = 0; s < h; s++)
@@ -72,8 +72,8 @@ void join_tree(int W, int subgroup, int combine, int cluster, void (*step)(void 
             for (int h = half_of(S); h; h /= 2)
                 for (int s = 0; s < h && s + h < S; s++) step(user, from + s * L, from + (s + h) * L);
     }
-    for (int h = half_of(cluster); h; h /= 2)
-        for (int g = 0; g < h && g + h < cluster; g++) step(user, g * G, (g + h) * G);
+    for (int h = half_of(groups); h; h /= 2)
+        for (int g = 0; g < h && g + h < groups; g++) step(user, g * G, (g + h) * G);
 }
 
 /* ---- numbers ---- */
@@ -429,7 +429,7 @@ static void do_join(Run *r, int i) {
     r->join = in;
     memcpy(r->meet_v, r->val + r->at[in->a[0]], sizeof(Num) * (size_t)r->W);
     if (in->k == K_JOIN2) memcpy(r->meet_i, r->val + r->at[in->a[1]], sizeof(Num) * (size_t)r->W);
-    join_tree(r->W, r->k->subgroup, r->k->plan.combine, r->k->plan.cluster, join_step, r);
+    join_tree(r->W, r->k->subgroup, r->k->plan.combine, plan_groups(&r->k->plan), join_step, r);
     r->val[r->at[i]] = r->meet_v[0];
     r->epoch++;
 }

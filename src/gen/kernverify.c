@@ -15,6 +15,8 @@ typedef struct Walk {
     bool *cell_ready;             /* initialised on every way to here */
     int nseen, next, sweeps;      /* nodes met, first instruction not met yet, sweeps met */
     int node, loop;               /* where we stand */
+    bool *late;                   /* values made of what lanes have met about */
+    int joins, passes;            /* at which splits of a row meet */
 } Walk;
 
 #define FAIL(slug, ...) return diag(w->cx, slug, NOWHERE, NULL, __VA_ARGS__)
@@ -40,7 +42,10 @@ static Err check_tables(Walk *w) {
         p->flight < 1 || p->flight > 64 || k->subgroup < 1)
         FAIL(S_KERN_PLAN, "W=%d V=%d P=%d flight=%d subgroup=%d cannot be run", p->W, p->V, p->P, p->flight,
              k->subgroup);
-    if (p->cluster > 1 && p->combine == COMBINE_OUTER) FAIL(S_KERN_PLAN, "cluster=%d with combine=outer", p->cluster);
+    if (plan_groups(p) > 1 && p->combine == COMBINE_OUTER)
+        FAIL(S_KERN_PLAN, "%d groups with combine=outer", plan_groups(p));
+    if (p->split < 1 || p->split > 64 || (p->split > 1 && p->cluster > 1))
+        FAIL(S_KERN_PLAN, "split=%d with cluster=%d", p->split, p->cluster);
     if (k->ndomains < 0 || k->ndomains > MAX_DOMAINS) FAIL(S_KERN_DOMAIN, "%d domains", k->ndomains);
     for (int i = 0; i < k->ndomains; i++) {
         const Domain *d = &k->domain[i];
@@ -483,6 +488,21 @@ static Err check_state(Walk *w, int i) {
     return OK;
 }
 
+/* Splits of a row meet once, in one exchange, outside of loops; what comes after that is done for the row alone. */
+static Err check_split(Walk *w, int i) {
+    const Ins *in = &w->k->ins[i];
+    int at[3], n = ins_operands(in, at);
+    for (int j = 0; j < n; j++) w->late[i] |= in->a[at[j]] >= 0 && w->late[in->a[at[j]]];
+    const bool join = in->k == K_JOIN || in->k == K_JOIN2, pass = in->k == K_PASS && in->imm == PASS_SPLITS;
+    if (!join && !pass) return OK;
+    const bool apart = pass && w->passes && w->k->ins[i - 1].k != K_PASS;
+    if (w->loop >= 0 || w->late[i] || apart || (join ? w->passes : w->joins))
+        FAIL_INS(S_KERN_SPLIT, "splits of a row meet here again, or in loop %d", w->loop);
+    w->joins += join, w->passes += pass;
+    w->late[i] |= join;
+    return OK;
+}
+
 /* ---- the walk ---- */
 
 static Err check_ins(Walk *w, int i) {
@@ -498,7 +518,7 @@ static Err check_ins(Walk *w, int i) {
         Err e = checks[c](w, i);
         if (e != OK) return e;
     }
-    return OK;
+    return w->k->plan.split > 1 ? check_split(w, i) : OK;
 }
 
 static Err check_nodes(Walk *w, int first, int loop) {
@@ -528,6 +548,8 @@ static Err check_nodes(Walk *w, int first, int loop) {
             FAIL(S_KERN_STRUCTURE, "node %d has instructions %d to %d; %d is next of %d", n, nd->i0, nd->i1, w->next,
                  k->nins);
         if (nd->kind == NODE_SWEEP) {
+            if (w->joins + w->passes && k->plan.split > 1)
+                FAIL(S_KERN_SPLIT, "node %d is a sweep after splits of a row have met", n);
             if (nd->domain < 0 || nd->domain >= k->ndomains)
                 FAIL(S_KERN_INDEX, "node %d sweeps domain %d of %d", n, nd->domain, k->ndomains);
             int64_t points = k->domain[nd->domain].n_serial;
@@ -557,6 +579,7 @@ Err kern_verify(Cx *cx, const Kern *k) {
     w->node_of = NEWN(a, int, k->nins);
     w->loop_of = NEWN(a, int, k->nins);
     w->seen = NEWN(a, bool, k->nnodes);
+    w->late = NEWN(a, bool, k->nins);
     w->stripe_put = NEWN(a, bool, k->nstripes);
     w->array_put = NEWN(a, bool, k->narrays);
     w->cell_ready = NEWN(a, bool, k->ncells);

@@ -207,7 +207,7 @@ static Err check_values(Cx *cx, const Plan *plan) {
 /* Dimensions that no backend of this kind realises: anything but the default is refused. A backend that learns one
  * moves its row here. */
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
-    static const int nowhere[] = {DIM_split, DIM_grid};
+    static const int nowhere[] = {DIM_grid};
     Kind kind = pb->caps.kind;
     if (plan->early && kind != KIND_CUDA && kind != KIND_METAL)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=on: not on %s machines", kind_text(kind));
@@ -217,6 +217,8 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->overlap && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "overlap=%s: not on %s machines",
                     dim_info(DIM_overlap)->word[plan->overlap], kind_text(kind));
+    if (plan->split > 1 && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "split=%d: not on %s machines", plan->split, kind_text(kind));
     if (plan->stages && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "stages=%d: not on %s machines", plan->stages, kind_text(kind));
     if (plan->exp == EXP_FAST && (kind != KIND_CUDA || pb->caps.poly_math))
@@ -416,15 +418,17 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
         if (e) return e;
     }
     if (plan->order == ORDER_SERIAL &&
-        (plan->W > 1 || plan->acc > 1 || plan->flight > 1 || plan->stat != STAT_TWO_PASS))
+        (plan_lanes(plan) > 1 || plan->acc > 1 || plan->flight > 1 || plan->stat != STAT_TWO_PASS))
         return diag(cx, S_PLAN_ORDER, NOWHERE, "W=1 acc=1 flight=1 stat=two-pass",
-                    "order=serial with W=%d acc=%d flight=%d stat=%s", plan->W, plan->acc, plan->flight,
-                    stat_text((Stat)plan->stat));
+                    "order=serial with W=%d acc=%d flight=%d stat=%s split=%d", plan->W, plan->acc, plan->flight,
+                    stat_text((Stat)plan->stat), plan->split);
     for (int v = 0; v < pb->prog->nvals; v++) {
         const Val *x = &pb->prog->val[v];
-        if (x->op == OP_RED && x->policy == POLICY_ORDERED && (plan->W > 1 || plan->acc > 1 || plan->flight > 1))
-            return diag(cx, S_PLAN_ORDER, x->at, "W=1 acc=1 flight=1", "%s @ordered with W=%d acc=%d flight=%d",
-                        red_info(x->red)->text, plan->W, plan->acc, plan->flight);
+        if (x->op == OP_RED && x->policy == POLICY_ORDERED &&
+            (plan_lanes(plan) > 1 || plan->acc > 1 || plan->flight > 1))
+            return diag(cx, S_PLAN_ORDER, x->at, "W=1 acc=1 flight=1",
+                        "%s @ordered with W=%d acc=%d flight=%d split=%d", red_info(x->red)->text, plan->W, plan->acc,
+                        plan->flight, plan->split);
     }
     return check_packs(cx, pb, plan, sc);
 }
@@ -591,7 +595,7 @@ static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched
         const Domain *d = &sc->domain[c->domain];
         int64_t bytes;
         if (plan_hold_of(plan, c) != HOLD_SHARED) continue;
-        if (!mul_fits(ceil_div(reserved(pb, plan, d), chunk * plan->cluster) * chunk, d->n_serial, &bytes) ||
+        if (!mul_fits(ceil_div(reserved(pb, plan, d), chunk * plan_groups(plan)) * chunk, d->n_serial, &bytes) ||
             !mul_fits(bytes, ty_bytes(c->storage) * plan->P, &bytes))
             bytes = STRIPE_MOST;
         need += i64_min(bytes, STRIPE_MOST);
@@ -627,6 +631,41 @@ static Err check_segments(Cx *cx, const Problem *pb, const Plan *plan, const Sch
             (long long)inner, plan->V, (long long)(inner / plan->V), plan->W, pb->caps.subgroup, (long long)chunks,
             MOST_CHUNKS);
     }
+    return OK;
+}
+
+/* Groups that share a row through device memory run when they run, so none waits for another: each leaves what its
+ * lanes have together, and the last to arrive joins that of all and does what is left, which can be no sweep. */
+static Err check_split(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
+    const Prog *p = pb->prog;
+    const bool columns = plan->P > 1 && rows_adjacent(p);
+    int joins = 0,
+        most = columns ? (int)i64_max(1024 / (plan->W * plan->P), 1) : 16; /* as many as one exchange takes */
+    if (plan->split == 1) return OK;
+    if (plan->cluster > 1 || plan->fuse == FUSE_OFF || plan->segments || plan->grid || plan->combine == COMBINE_OUTER)
+        return diag(cx, S_PLAN_SPLIT, NOWHERE, "cluster=1 fuse=on segments=off grid=0 combine=inner or pair",
+                    "split=%d with cluster=%d fuse=%s segments=%s grid=%d combine=%s", plan->split, plan->cluster,
+                    dim_info(DIM_fuse)->word[plan->fuse], dim_info(DIM_segments)->word[plan->segments], plan->grid,
+                    dim_info(DIM_combine)->word[plan->combine]);
+    for (int i = 0; i < sc->nsinks; i++) {
+        const Sink *s = &sc->sink[i];
+        const bool red = s->kind == SINK_RED, late = s->outer > 0 && (red || sc->domain[s->domain].mapped);
+        joins += red;
+        if (sc->serial || late || (red && sched_kept(sc, p, s) != LANES_MEET))
+            return diag(cx, S_PLAN_SPLIT, red ? p->val[s->at].at : NOWHERE, NULL, "split=%d: %s", plan->split,
+                        late         ? "elements wait for what lanes have together"
+                        : sc->serial ? "some axes are looped over"
+                                     : "what lanes have together is not one number a row");
+    }
+    const bool online = sc->npairs && sc->stat == STAT_ONLINE;
+    const bool meets = online ? joins == 2 && plan->combine == COMBINE_PAIR && plan->P == 1 &&
+                                    plan->W % pb->caps.subgroup == 0 && plan->split <= pb->caps.subgroup
+                              : !sc->npairs || sc->stat == STAT_SHIFTED;
+    if (!meets || joins > most)
+        return diag(cx, S_PLAN_SPLIT, NOWHERE, NULL,
+                    "split=%d with stat=%s combine=%s W=%d P=%d: %d reductions, most=%d, do not meet at once",
+                    plan->split, stat_text(sc->stat), dim_info(DIM_combine)->word[plan->combine], plan->W, plan->P,
+                    joins, most);
     return OK;
 }
 
@@ -702,6 +741,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     if (plan->fuse == FUSE_OFF && held) e = sched_get(cx, memo, pb, plan, held, sc);
     if (!e) e = check_shape(cx, pb, plan, *sc);
     if (!e) e = check_segments(cx, pb, plan, *sc);
+    if (!e) e = check_split(cx, pb, plan, *sc);
     if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
     if (!e) e = check_shared(cx, pb, plan, *sc);

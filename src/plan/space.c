@@ -318,7 +318,8 @@ static void leave_holds(Cx *cx, Space *s) {
  * another. */
 static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s) {
     int W = least(s, DIM_W), P = least(s, DIM_P);
-    bool stuck[] = {W * P > pb->caps.max_group, least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1),
+    bool stuck[] = {W * P > pb->caps.max_group,
+                    least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1 || least(s, DIM_split) > 1),
                     least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_acc) > 1,
                     least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_stages) > 0};
     static const int dims[] = {DIM_P, DIM_cluster, DIM_acc, DIM_stages};
@@ -525,9 +526,9 @@ static bool shed_hold(Space *s, int keep) {
 
 /* Gives up values, least promising first (they stand last in their lists), until the space is small enough. */
 static void shed(Space *s) {
-    static const int minor[] = {DIM_acc,     DIM_exp,    DIM_early,    DIM_div,     DIM_flight,
-                                DIM_overlap, DIM_stages, DIM_prefetch, DIM_threads, DIM_load,
-                                DIM_V,       DIM_store,  DIM_P,        DIM_combine, DIM_cluster};
+    static const int minor[] = {DIM_acc,    DIM_exp,      DIM_early,   DIM_div,    DIM_flight, DIM_overlap,
+                                DIM_stages, DIM_prefetch, DIM_threads, DIM_load,   DIM_V,      DIM_store,
+                                DIM_P,      DIM_combine,  DIM_split,   DIM_cluster};
     static const int lanes[] = {DIM_W}, stat[] = {DIM_stat};
     while (space_count(s) > SPACE_DEFAULT) {
         bool less = shed_dim(s, minor, 1, 1) || shed_dim(s, lanes, 1, 4) || shed_dim(s, minor, COUNT(minor), 2) ||
@@ -609,6 +610,25 @@ static void few_rows(Cx *cx, const Problem *pb, int64_t n, Space *s) {
     set_dim(cx, s, DIM_P, (const int[]){1}, 1);
 }
 
+/* Can splits of a row meet once, at its end? */
+static bool can_split(Cx *cx, const Problem *pb, int W, int P) {
+    for (int online = 0; online < 2; online++) {
+        Plan p = plan_default();
+        Cx own = {.a = cx->a}; /* where they cannot is no fault */
+        p.W = W, p.P = P, p.split = 2;
+        if (online) p.stat = STAT_ONLINE, p.combine = COMBINE_PAIR;
+        if (plan_check(&own, pb, &p, NULL, NULL) == OK) return true;
+    }
+    return false;
+}
+
+/* Groups that fill the machine, most promising first, where so many do now. */
+static void split_rows(Cx *cx, const Problem *pb, int64_t groups, Space *s) {
+    int most = 64;
+    while (most > 1 && groups * most > pb->caps.units) most /= 2;
+    if (most > 1) set_dim(cx, s, DIM_split, (const int[]){1, most, most / 4}, most / 4 > 1 ? 3 : 2);
+}
+
 /* What NVIDIA GPUs have beyond others. Rows that are long, or so few that they do not fill the machine, are shared by
  * the groups of a cluster, which were measured to do best with 256 or 512 lanes each; launches that are short are
  * started while the one before ends, and may fetch their rows meanwhile. (Measured on an H200 at 144 pairs of plans:
@@ -648,6 +668,16 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
     }
     set_dim(cx, s, DIM_W, (const int[]){256, 512, 1024}, 3);
     set_dim(cx, s, DIM_P, (const int[]){1}, 1);
+    if (few && bytes >= LONG_ROW && can_split(cx, pb, 256, 1)) split_rows(cx, pb, rows, s);
+}
+
+/* Long columns, so few that the groups which take 32 of them each do not fill the machine. */
+static void split_columns(Cx *cx, const Problem *pb, int64_t n, Space *s) {
+    enum { LONG_COLUMN = 4096, EACH = 32 };
+    int64_t rows = 1;
+    for (int i = 0; i < pb->prog->naxes; i++)
+        if (pb->prog->row_axes >> i & 1 && (pb->shape.n[i] < 0 || !mul_fits(rows, pb->shape.n[i], &rows))) return;
+    if (n >= LONG_COLUMN && can_split(cx, pb, EACH, EACH)) split_rows(cx, pb, ceil_div(rows, EACH), s);
 }
 
 /* Can reductions over the last of several axes be joined over segments of lanes, and how many elements share lanes
@@ -696,6 +726,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     bool turns = pb->caps.lanes_in_turn, columns = !host && !turns && !ordered && rows_side_by_side(pb->prog);
     if (pb->caps.kind == KIND_CUDA) cuda_dims(cx, pb, n, ordered, out);
     if (columns) gpu_columns(cx, out);
+    if (columns && pb->caps.kind == KIND_CUDA) split_columns(cx, pb, n, out);
     default_holds(cx, pb, &all, out);
     if (turns && !ordered) {
         set_dim(cx, out, DIM_acc, (const int[]){16, 32}, 2);

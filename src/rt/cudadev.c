@@ -39,7 +39,9 @@ typedef struct CudaModule {
     pthread_mutex_t lock;           /* for building it */
     unsigned threads, shared_bytes; /* on-chip memory beyond what the code has by itself */
     int64_t rows_per_group;
-    unsigned cluster;
+    unsigned cluster, split;
+    size_t work_bytes; /* of rows_per_group rows */
+    CudaWorks work;
     CuLaunchAttr overlap; /* id 0: launches wait for each other */
     CudaChain chain;      /* of the last timing */
     PackCheck check;
@@ -283,11 +285,13 @@ static void module_put(CudaDevice *c, CudaModule *m) {
     bool pushed;
     if ((m->mod || m->loose_mod) && cuda_enter(NULL, c, &pushed) == OK) {
         cuda_chain_free(c, &m->chain);
+        cuda_work_free(c, &m->work);
         if (m->mod) c->cu.module_unload(m->mod);
         if (m->loose_mod) c->cu.module_unload(m->loose_mod);
         cuda_leave(c, pushed);
     }
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->work.lock);
     unit_drop(c->d.rt, &m->unit);
     rt_put(c->d.rt, m);
 }
@@ -323,12 +327,14 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     CudaModule *m = rt_get(d->rt, sizeof *m);
     Fail fail = {.slug = S_OOM, .text = "no memory for a module"};
     bool ok = m && unit_keep(d->rt, u, &m->unit);
-    if (m) pthread_mutex_init(&m->lock, NULL);
+    if (m) pthread_mutex_init(&m->lock, NULL), pthread_mutex_init(&m->work.lock, NULL);
     if (ok) {
         m->threads = (unsigned)(u->lanes * u->rows_per_group);
         m->shared_bytes = (unsigned)u->shared_bytes;
         m->rows_per_group = u->rows_per_group;
         m->cluster = u->cluster > 1 ? (unsigned)u->cluster : 1;
+        m->split = u->split > 1 ? (unsigned)u->split : 1;
+        m->work_bytes = (size_t)u->work_bytes;
         if (u->overlap) m->overlap = (CuLaunchAttr){.id = LAUNCH_OVERLAP, .value = {.flag = 1}};
         m->m.facts = facts_unknown();
         packs_check(u, &m->check);
@@ -393,12 +399,16 @@ static Err function_for(Cx *cx, CudaDevice *c, CudaModule *m, const Slot *slots,
     return *out ? OK : loose_build(cx, c, m, out);
 }
 
-static int start(const CudaDevice *c, const CudaModule *m, CuFunction fn, const Slot *slots, int64_t rows, CuStream s) {
-    int64_t most = MOST_BLOCKS / m->cluster * m->rows_per_group;
+static int start(const CudaDevice *c, CudaModule *m, CuFunction fn, const Slot *slots, int64_t rows, CuStream s) {
+    const int64_t groups = (int64_t)m->cluster * m->split, most = MOST_BLOCKS / groups * m->rows_per_group;
+    CuPtr work = 0;
     int err = 0;
+    if (m->work_bytes)
+        err =
+            cuda_work(c, &m->work, s, (size_t)ceil_div(i64_min(rows, most), m->rows_per_group) * m->work_bytes, &work);
     for (int64_t first = 0; first < rows && !err; first += most) {
-        int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group) * m->cluster;
-        void *args[] = {(void *)(uintptr_t)slots, &first, &rows};
+        int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group) * groups;
+        void *args[] = {(void *)(uintptr_t)slots, &first, &rows, &work}; /* the last of splits only */
         CuLaunch how = {.grid = {(unsigned)blocks, 1, 1},
                         .block = {m->threads, 1, 1},
                         .shared_bytes = m->shared_bytes,
@@ -442,7 +452,7 @@ static Err cuda_sync(Cx *cx, Device *d) {
 
 typedef struct Timed {
     const CudaDevice *c;
-    const CudaModule *m;
+    CudaModule *m;
     const Slot *const *sets;
     const CuFunction *fn; /* of each set */
     int nsets;

@@ -90,6 +90,7 @@ typedef struct CuLaunch {
     F(cuMemcpyDtoH, copy_out, (void *, CuPtr, size_t), 3020)                                                          \
     F(cuMemcpyDtoDAsync, copy_device, (CuPtr, CuPtr, size_t, CuStream), 3020)                                         \
     F(cuMemsetD8, set_bytes, (CuPtr, unsigned char, size_t), 3020)                                                    \
+    F(cuMemsetD8Async, set_bytes_in, (CuPtr, unsigned char, size_t, CuStream), 3020)                                  \
     F(cuLaunchKernel, launch,                                                                                         \
       (CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void **, void **), \
       4000)                                                                                                           \
@@ -98,6 +99,7 @@ typedef struct CuLaunch {
     F(cuStreamCreate, stream_new, (CuStream *, unsigned), 2000)                                                       \
     F(cuStreamDestroy, stream_free, (CuStream), 4000)                                                                 \
     F(cuStreamSynchronize, stream_sync, (CuStream), 2000)                                                             \
+    F(cuStreamGetCaptureInfo, capture_info, (CuStream, int *, uint64_t *, CuGraph *, const void **, size_t *), 11030) \
     F(cuStreamBeginCapture, capture_begin, (CuStream, int), 10010)                                                    \
     F(cuStreamEndCapture, capture_end, (CuStream, CuGraph *), 10000)                                                  \
     F(cuGraphInstantiateWithFlags, graph_build, (CuGraphExec *, CuGraph, unsigned long long), 11040)                  \
@@ -129,6 +131,15 @@ typedef struct CudaDevice {
     CuStream stream;       /* for timing */
     pthread_mutex_t lock;  /* for settling on a context */
 } CudaDevice;
+
+/* Zeroed memory of at least so many bytes for a launch in the stream; the driver's code of what goes wrong. */
+typedef struct CudaWork CudaWork;
+typedef struct CudaWorks {
+    pthread_mutex_t lock;
+    CudaWork *first;
+} CudaWorks;
+int cuda_work(const CudaDevice *c, CudaWorks *all, CuStream s, size_t bytes, CuPtr *at);
+void cuda_work_free(const CudaDevice *c, CudaWorks *all); /* but for the lock */
 
 /* Every use of the driver lies between these: our context is the thread's current one. */
 Err cuda_enter(Cx *cx, CudaDevice *c, bool *pushed);

@@ -14,7 +14,7 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .lanes = plan->W,
                     .subgroup = pb->caps.subgroup,
                     .rows_per_group = plan->P,
-                    .groups_per_row = plan->cluster,
+                    .groups_per_row = plan_groups(plan),
                     .pack = plan->V,
                     .flight = plan->flight,
                     .prefetch = plan->prefetch,

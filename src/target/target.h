@@ -107,6 +107,8 @@ typedef struct Unit {
     int lanes, rows_per_group;
     int cluster;  /* GPUs: groups that share a row, each of `lanes` threads */
     bool overlap; /* GPUs: may start before the launch ahead of it in its stream ends, whose results it waits for */
+    int split;    /* GPUs: groups that share a row and meet in device memory */
+    int64_t work_bytes; /* of that memory, for rows_per_group rows: zero at first, and whenever a launch has ended */
     int64_t shared_bytes;
     /* GPUs: where packs are one access, what a parameter's pointer (bytes) and strides (elements) along the dimensions
      * align_dims must be multiples of for that, of more than one point; 0: nothing. Other memory takes a slower form.

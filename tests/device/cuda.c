@@ -300,6 +300,10 @@ static const char *const plans[] = {
     "W=64 V=4 cluster=4 hold.x=shared stages=1 overlap=fetch",
     "W=256 V=4 stat=online combine=pair flight=2 hold.x=register",
     "W=96 V=2 cluster=8 stat=online combine=pair exp=fast",
+    "W=32 V=4 split=4 flight=2",
+    "W=64 V=2 split=16 stat=online combine=pair exp=fast overlap=on",
+    "W=16 V=1 P=8 split=2 acc=2",
+    "W=128 V=1 split=64 stat=shifted",
 };
 
 /* For devices without cache policies; on CPUs a row is best one lane's. */

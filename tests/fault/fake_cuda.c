@@ -5,9 +5,10 @@
  *     local=BYTES    of every function             launch, sync, memory, module      the call of that kind fails
  *     copy           a launch copies the first parameter's rows to the second        corrupt=THREADS   one of so many
  *                    threads loses the context: it and every call after it in this process fail
- *     capture        the caller captures: loading a module is forbidden, but for a thread whose mode is relaxed
- * fake_last tells the last launch: blocks, threads, on-chip bytes, and whether the function was built for loose memory;
- * and the context that was current then. fake_context makes one current in the calling thread, as its caller would.
+ *     capture        the caller captures: loading a module or taking memory is forbidden, but for a thread whose mode
+ * is relaxed split          launches have a fourth argument, told in fake_last.work fake_last tells the last launch:
+ * blocks, threads, on-chip bytes, and whether the function was built for loose memory; and the context that was current
+ * then. fake_context makes one current in the calling thread, as its caller would.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ typedef struct Last {
     unsigned overlap;
     void *stream, *context;
     unsigned retained;
+    uint64_t work;
 } Last;
 Last fake_last;
 
@@ -138,6 +140,7 @@ static int occupancy(int *n, void *f, int threads, size_t shared) {
     return *n = 2048 / threads, 0;
 }
 static int alloc(uint64_t *p, size_t n) {
+    if (word("capture") && fake_last.launches && capture_mode != 2) return FAILED;
     void *q = word("memory") || lost ? NULL : malloc(n);
     *p = (uint64_t)(uintptr_t)q;
     return q ? 0 : OUT_OF_MEMORY;
@@ -158,6 +161,15 @@ static int across(uint64_t to, uint64_t from, size_t n, void *s) {
 static int set(uint64_t to, unsigned char x, size_t n) {
     return memset((void *)(uintptr_t)to, x, n), 0;
 }
+static int set_in(uint64_t to, unsigned char x, size_t n, void *s) {
+    return s ? set(to, x, n) : FAILED; /* the default stream would wait for others */
+}
+static int capture_info(void *s, int *status, uint64_t *id, void **graph, const void **deps, size_t *n) {
+    (void)s, (void)graph, (void)deps, (void)n;
+    *status = word("capture=") != NULL;
+    if (*status) *id = (uint64_t)strtol(word("capture="), NULL, 10);
+    return 0;
+}
 static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
                   void *s, void **args, void **more) {
     (void)f, (void)y, (void)z, (void)ty, (void)tz, (void)more;
@@ -167,6 +179,7 @@ static int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsi
     __atomic_add_fetch(&fake_last.launches, 1, __ATOMIC_RELAXED);
     memcpy(&fake_last.first, args[1], 8);
     memcpy(&fake_last.rows, args[2], 8);
+    if (word("split")) memcpy(&fake_last.work, args[3], 8);
     const char *corrupt = word("corrupt=");
     if (corrupt && strtol(corrupt, NULL, 10) == (long)tx) lost = 1;
     if (word("copy") && !lost) { /* of two tensors with one row axis: pointers, rows, row strides */
@@ -252,6 +265,8 @@ int cuGetProcAddress_v2(const char *symbol, void **at, int cuda, uint64_t flags,
                AT(cuMemcpyDtoH, out),
                AT(cuMemcpyDtoDAsync, across),
                AT(cuMemsetD8, set),
+               AT(cuMemsetD8Async, set_in),
+               AT(cuStreamGetCaptureInfo, capture_info),
                AT(cuLaunchKernel, launch),
                AT(cuLaunchKernelEx, launch_with),
                AT(cuOccupancyMaxActiveClusters, clusters),

@@ -278,6 +278,7 @@ typedef struct Last { /* as there */
     unsigned overlap;
     void *stream, *context;
     unsigned retained;
+    uint64_t work;
 } Last;
 
 typedef struct Fake {
@@ -507,6 +508,80 @@ static void test_capture(void **state) {
     fake_close(&f);
 }
 
+typedef struct Own {
+    Fake *f;
+    Module *m;
+    Slot *slots;
+    uint64_t work;
+} Own;
+
+static void *launch_in_own(void *user) {
+    Own *o = user;
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    if (mod_launch_in(&cx, o->m, (void *)2, o->slots, 8, 0) == OK) o->work = o->f->last->work;
+    arena_free(cx.a);
+    return NULL;
+}
+
+/* Launches that may run at once have workspaces of their own: of each stream, of each capture, of each thread's default
+ * stream; they are zero, and serve more rows by growing. */
+static void test_split(void **state) {
+    (void)state;
+    Nvrtc rtc;
+    if (!compiler(&rtc)) skip();
+    nvrtc_close(&rtc);
+    static char memory[64], streams[2];
+    Fake f;
+    Module *m;
+    fake_open(&f, "split", "W=32 V=4");
+    emit(&f.cx, "h200", "reduce", "sum", TY_F32, "rows=8,n=256", "W=32 V=1 split=8", &f.pb, &f.k, &f.u);
+    assert_int_equal(f.u.split, 8);
+    assert_int_equal(f.u.work_bytes, 16 + 8 * 8);
+    Slot s[16] = {{.p = memory}, {.p = memory}};
+    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[0], s, 8, 0), OK);
+    assert_true(f.last->blocks == 64 && f.last->threads == 32);
+    const uint64_t first = f.last->work;
+    for (int i = 0; i < 8 * 80; i++) assert_int_equal(((char *)(uintptr_t)first)[i], 0);
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[0], s, 7, 0), OK);
+    assert_int_equal(f.last->work, first);
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[1], s, 8, 0), OK);
+    const uint64_t second = f.last->work;
+    assert_int_not_equal(second, first);
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[0], s, 1000, 0), OK); /* 80,000 bytes */
+    const uint64_t large = f.last->work;
+    assert_true(large != first && large != second);
+    assert_int_equal(((char *)(uintptr_t)large)[80 * 1000 - 1], 0);
+    setenv("FAKE_CUDA", "split capture=5", 1); /* memory may be taken only by a thread that says so */
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[1], s, 8, 0), OK);
+    const uint64_t captured = f.last->work;
+    assert_true(captured != first && captured != second && captured != large);
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[1], s, 8, 0), OK);
+    assert_int_equal(f.last->work, captured);
+    setenv("FAKE_CUDA", "split capture=6", 1);
+    assert_int_equal(mod_launch_in(&f.cx, m, &streams[1], s, 8, 0), OK);
+    assert_int_not_equal(f.last->work, captured);
+    int (*mode)(void);
+    void *at = fake_fn(&f, "fake_capture_mode");
+    memcpy(&mode, &at, sizeof at);
+    assert_int_equal(mode(), 0);
+    setenv("FAKE_CUDA", "split", 1);
+    Own own[2] = {{&f, m, s, 0}, {&f, m, s, 0}};
+    assert_int_equal(mod_launch_in(&f.cx, m, (void *)2, s, 8, 0), OK);
+    const uint64_t mine = f.last->work;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, launch_in_own, &own[i]), 0);
+        pthread_join(thread, NULL);
+        assert_true(own[i].work != 0 && own[i].work != mine);
+    }
+    setenv("FAKE_CUDA", "split memory", 1);
+    expect(&f, mod_launch_in(&f.cx, m, memory, s, 8, 0), S_OOM);
+    setenv("FAKE_CUDA", "split", 1);
+    mod_free(m);
+    fake_close(&f);
+}
+
 typedef struct Side {
     Module *m;
     Slot *slots;
@@ -632,7 +707,7 @@ static void test_legal(void **state) {
         Slug slug;
     } rows[] = {{"W=1024 V=4 hold.x=shared", S_PLAN_SHARED}, /* 256 KiB */
                 {"W=64 V=4 P=2 cluster=2", S_PLAN_CLUSTER},  {"W=16 V=4 cluster=2", S_PLAN_CLUSTER},
-                {"W=1024 V=4 split=2", S_PLAN_MACHINE},      {"W=1024 V=4 stages=1", S_PLAN_STAGES},
+                {"W=1024 V=4 split=2", S_PLAN_SPLIT},        {"W=1024 V=4 stages=1", S_PLAN_STAGES},
                 {"W=1024 V=4 grid=1", S_PLAN_MACHINE},       {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},
                 {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
     for (int i = 0; i < COUNT(rows); i++) {
@@ -713,7 +788,7 @@ int main(void) {
         cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),
         cmocka_unit_test(test_legal),          cmocka_unit_test(test_holds_stay_apart),
         cmocka_unit_test(test_contexts),       cmocka_unit_test(test_capture),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

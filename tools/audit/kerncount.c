@@ -350,7 +350,8 @@ static void stripes(Reader *r) {
     for (int i = 0; i < r->nstripes; i++) {
         const Held *h = &r->stripe[i];
         if (h->home == 's')
-            c->shared_bytes += (double)r->points[h->domain] * (double)up_div(r->elements[h->domain], r->plan.cluster) *
+            c->shared_bytes += (double)r->points[h->domain] *
+                               (double)up_div(r->elements[h->domain], r->plan.cluster * r->plan.split) *
                                type_fact(h->ty)->bytes * (double)r->plan.P;
         if (h->home != 'r') continue;
         const int64_t slots = r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.lanes, r->plan.V);
