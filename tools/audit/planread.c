@@ -33,7 +33,7 @@ static const Dim dims[] = {
     {"grid", NULL},
     {"prefetch", NULL},
     {"exp", "exact fast own"},
-    {"overlap", "off on fetch"},
+    {"overlap", "off on fetch late"},
     {"segments", "off on"},
     {"threads", NULL},
 };
