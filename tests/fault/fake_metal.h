@@ -7,17 +7,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct FakeMetal;
+typedef struct FakeWork {
+    void *(*compile)(const char *text, char *why, size_t cap);                     /* never freed; NULL with why */
+    bool (*run)(void *compiled, const struct FakeMetal *f, char *why, size_t cap); /* the dispatch at hand */
+} FakeWork;
+
 typedef struct FakeMetal {
-    int live;           /* objects that exist */
-    int pipelines;      /* that were made */
-    char text[64];      /* begin of the text that was compiled last */
-    bool safe_math;     /* was asked for */
-    bool old_system;    /* no setMathMode: */
-    const char *refuse; /* a message that fails */
+    const FakeWork *work; /* makes something of texts and dispatches (tests/metal/framework.c); NULL: nobody */
+    int live;             /* objects that exist */
+    int pipelines;        /* that were made */
+    char text[64];        /* begin of the text that was compiled last */
+    bool safe_math;       /* was asked for */
+    bool old_system;      /* no setMathMode: */
+    const char *refuse;   /* a message that fails */
+    long left;            /* the how many-th of those that can fail does; 0: none; below: how many there were */
     unsigned long width, most_lanes, status, family;
     /* of the encoder */
-    const void *buffer[32]; /* contents; offset */
-    unsigned long offset[32], threadgroup_bytes;
+    const void *buffer[32];                                 /* contents; offset */
+    unsigned long offset[32], bytes[32], threadgroup_bytes; /* bytes: of the whole buffer */
+    void *compiled;                                         /* of the pipeline that is set */
     int args_at;
     long args[64];
     size_t args_bytes;

@@ -17,7 +17,9 @@ enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536, 
 static struct {
     rowfold_context *cx;
     rowfold_device *dev;
-    bool far; /* its memory is not this process's */
+    bool far;      /* its memory is not this process's */
+    bool no_f64;   /* it does not compute in f64 */
+    bool policies; /* it has them for loads and stores */
     int nkernels, nmemory, ntexts, nadopted;
     struct {
         char *key;
@@ -35,16 +37,26 @@ static struct {
     } adopted[MAX_ADOPTED]; /* a test's own kernels */
 } lab;
 
+static rowfold_status compile(const char *text, const char *types, const char *shape, const char *pin,
+                              const char *strided, int *bytes, rowfold_kernel **out);
+
 int field_open(void **state) {
     (void)state;
     const char *name = getenv("ROWFOLD_TEST_DEVICE");
     if (!name || !*name) name = "host";
     lab.far = !str_eq(name, "host");
+    lab.policies = !lab.far || str_starts(name, "cuda");
     const char *plans = getenv("ROWFOLD_TEST_PLANS");
     int64_t n;
     if (plans && str_i64(plans, &n) && n > 0 && n < field_nplans) field_nplans = (int)n;
     if (rowfold_context_new(NULL, &lab.cx) != ROWFOLD_OK) return -1;
-    return rowfold_device_find(lab.cx, name, &lab.dev) == ROWFOLD_OK ? 0 : -1;
+    if (rowfold_device_find(lab.cx, name, &lab.dev) != ROWFOLD_OK) return -1;
+    static const char copy[] = "kernel copy for rows (x: in f64[rows, n], y: out f64[rows, n]) { y = x }";
+    rowfold_kernel *k = NULL;
+    lab.no_f64 = compile(copy, NULL, "n=1", NULL, NULL, NULL, &k) != ROWFOLD_OK &&
+                 str_eq(rowfold_last_error(lab.cx)->slug, "plan.no_f64");
+    rowfold_kernel_free(k);
+    return 0;
 }
 
 int field_close(void **state) {
@@ -122,7 +134,7 @@ static const char *library(const char *text, const char **name) {
     return lab.text[lab.ntexts++] = s;
 }
 
-/* A pin without what only hosts have. */
+/* A pin without what only hosts have, and without policies of accesses where there are none. */
 static const char *here(const char *pin) {
     if (!pin || !lab.far) return pin;
     char *kept = calloc(1, strlen(pin) + 1);
@@ -130,7 +142,8 @@ static const char *here(const char *pin) {
     lab.text[lab.ntexts++] = kept;
     for (const char *p = pin; *p;) {
         size_t n = strcspn(p, ",");
-        if (strncmp(p, "prefetch=", 9) != 0 && strncmp(p, "combine=", 8) != 0) {
+        if (strncmp(p, "prefetch=", 9) != 0 && strncmp(p, "combine=", 8) != 0 &&
+            (lab.policies || strncmp(p, "store=", 6) != 0)) {
             if (*kept) strcat(kept, ",");
             strncat(kept, p, n);
         }
@@ -433,6 +446,15 @@ double field_seconds(void) {
 
 bool field_slow(void) {
     return field_nplans < COUNT(field_plans);
+}
+
+int64_t field_most(int64_t n, int64_t emulated) {
+    const char *small = getenv("ROWFOLD_TEST_SMALL");
+    return small && *small && emulated < n ? emulated : n;
+}
+
+bool field_has(Ty ty) {
+    return ty != TY_F64 || !lab.no_f64;
 }
 
 bool field_far(void) {

@@ -112,6 +112,9 @@ double field_rounded(Ty ty, double x); /* x as ty keeps it */
 double field_seconds(void);            /* of a clock that only goes forward */
 
 bool field_slow(void); /* is it one for which few plans, and no long rows, have to do (ROWFOLD_TEST_PLANS)? */
+/* What is large, less of it where the device is emulated (ROWFOLD_TEST_SMALL): a thousand times slower. */
+int64_t field_most(int64_t n, int64_t emulated);
+bool field_has(Ty ty); /* does the device compute in it? Some have no f64 */
 bool field_far(void);  /* is the device another one than the host, named by ROWFOLD_TEST_DEVICE? */
 /* A test that does not apply says why. */
 void field_skip(const char *id, const char *why);

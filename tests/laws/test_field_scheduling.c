@@ -29,6 +29,7 @@ static void FO_25(void **state) {
     field_fill(TY_F32, x, most, one_at), field_fill(TY_F32, w, 4, one_at), field_fill(TY_F32, b, 4, zero_at);
     for (int i = 0; i < COUNT(shapes); i++) {
         int64_t p = shapes[i][0], q = shapes[i][1], n = p * q * 4;
+        if (p * q > field_most(most, 65536)) continue;
         memset(r, 0xFF, (size_t)n * 4), memset(l, 0xFF, (size_t)n * 4), memset(u, 0xFF, (size_t)n * 4); /* NaN */
         LAUNCH(field_kernel(many, NULL, "n=4", i % 2 ? "W=4" : "W=16"), TENSOR(x, p, q, 4), TENSOR(w, 4), TENSOR(b, 4),
                TENSOR(r, p, q, 4), TENSOR(l, p, q, 4), TENSOR(u, p, q, 4));
@@ -37,7 +38,7 @@ static void FO_25(void **state) {
                 fail_msg("shape %d element %lld: %g %g %g", i, (long long)k, (double)r[k], (double)l[k], (double)u[k]);
     }
     for (int d = -1; d <= 1; d++) { /* rows x lanes beyond 2^32: the rows are one row, seen again and again */
-        int64_t rows = (1 << 24) + d;
+        int64_t rows = field_most(1 << 24, 2000) + d;
         float *s = field_memory(rows * 4);
         static const char sum[] = "kernel s for rows (x: in f32[rows, n], s: out f32[rows]) { s = sum(x) }";
         LAUNCH(field_kernel(sum, NULL, "n=4", d ? "W=256" : "W=1024"), field_view(x, rows, 4, 0, 1), TENSOR(s, rows));
@@ -70,7 +71,7 @@ static void FO_26(void **state) {
         field_fill(c[i].ty, g, n, one_at), field_fill(c[i].ty, b, n, zero_at), field_fill(c[i].ty, x, n, saw);
         for (int r = 1; r < c[i].rows; r++) memcpy(x + r * n * each, x, (size_t)(n * each));
         rowfold_kernel *k = field_kernel(LAYERNORM, ty_text(c[i].ty), field_text("n=%d", n), c[i].pin);
-        for (int rep = 0; rep < c[i].repeats; rep++) {
+        for (int rep = 0; rep < field_most(c[i].repeats, 6); rep++) {
             LAUNCH(k, TENSOR(x, c[i].rows, n), TENSOR(g, n), TENSOR(b, n), TENSOR(y, c[i].rows, n), SCALAR(1e-5));
             if (!rep) memcpy(first, y, (size_t)(all * each));
             if (memcmp(first, y, (size_t)(all * each)) != 0) fail_msg("repeat %d differs", rep);
@@ -339,9 +340,10 @@ static void FO_47(void **state) {
     for (int i = 0; i < 2; i++) {
         Side side[2];
         pthread_t thread[2];
-        rowfold_kernel *k = field_kernel(moments, "f32", field_text("n=%lld", (long long)c[i].n), "W=128");
+        const int64_t n = field_most(c[i].n, 1 << 18);
+        rowfold_kernel *k = field_kernel(moments, "f32", field_text("n=%lld", (long long)n), "W=128");
         for (int s = 0; s < 2; s++) {
-            side[s] = (Side){.k = k, .value = (float)(s + 1), .n = c[i].n, .times = c[i].times};
+            side[s] = (Side){.k = k, .value = (float)(s + 1), .n = n, .times = (int)field_most(c[i].times, 20)};
             side_open(&side[s]);
         }
         for (int s = 0; s < 2; s++) assert_int_equal(pthread_create(&thread[s], NULL, side_run, &side[s]), 0);
@@ -366,6 +368,7 @@ static void batches(const char *text, Ty ty, bool residual, const char *pin) {
     rowfold_kernel *k = field_kernel(text, ty_text(ty), "n=4096", pin);
     for (int i = 0; i < COUNT(sizes); i++) {
         int m = sizes[i];
+        if (m > field_most(MOST, 257)) continue;
         if (residual)
             LAUNCH(k, TENSOR(x, m, N), TENSOR(r, m, N), TENSOR(w, N), TENSOR(s, m, N), TENSOR(y, m, N), SCALAR(1e-6));
         else
@@ -389,7 +392,8 @@ static void FO_53(void **state) {
 
 static void FO_54(void **state) {
     (void)state;
-    enum { M = 4096, N = 768 };
+    enum { MOST = 4096, N = 768 };
+    const int M = (int)field_most(MOST, 256);
     float *x = field_memory(M * N * 4), *y = field_memory(M * N * 4), *g = field_memory(N * 4),
           *b = field_memory(N * 4);
     for (int i = 0; i < M * N; i++) x[i] = (float)(i % N) / N;

@@ -11,10 +11,9 @@
 #include "../diff/match.h"
 
 #include "../../src/base/os.h"
-#include "lanes.h"
+#include "msl.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,87 +30,24 @@ typedef struct Case {
 } Case;
 
 typedef struct Desk {
-    char cxx[PATH_MAX], include[PATH_MAX], why[4000];
+    Msl msl;
     void *handle;
     int64_t done, bad, accesses, meetings, loose, shared;
 } Desk;
 
-/* ---- compiling ---- */
-
 static bool desk_open(Desk *d, const char *env, const char *fallback) {
-    const char *named = getenv(env), *root = getenv("ROWFOLD_ROOT");
     *d = (Desk){.done = 0};
-    snprintf(d->include, sizeof d->include, "-I%s/tests/metal", root ? root : ".");
-    if (!os_find_program(named && named[0] ? named : fallback, d->cxx, sizeof d->cxx)) return true;
+    if (msl_open(&d->msl, env, fallback)) return true;
     printf("1..0 # SKIP no %s\n", fallback);
     return false;
 }
 
-static bool compile(Desk *d, const char *dir, const char *const *flags) {
-    const char *argv[32] = {d->cxx,
-                            "-std=c++14",
-                            "-O0",
-                            "-ffp-contract=off",
-                            "-Wall",
-
-                            "-Werror",
-                            "-Wno-attributes",
-                            "-Wno-unknown-pragmas",
-                            "-Wno-unused-variable",
-                            "-Wno-unused-but-set-variable",
-                            "-Wno-parentheses",
-                            d->include};
-    int n = 0;
-    while (argv[n]) n++;
-    while (*flags) argv[n++] = *flags++;
-    char tmp[PATH_MAX + 8];
-    snprintf(tmp, sizeof tmp, "TMPDIR=%s", dir);
-    const char *env[] = {"LC_ALL=C", tmp, NULL};
-    Ended end;
-    int err = os_spawn(&alloc_libc, &(Spawn){argv, env, 300000000000, d->why, sizeof d->why}, &end);
-    return !err && !end.timed_out && end.code == 0;
-}
-
-/* The units of the cases, each in a namespace of its own, and a caller for each. */
-static bool write_all(const char *dir, Case *c, int n, char *main_path) {
-    Arena *a = arena_new(NULL, NULL);
-    Buf b = buf_new(a);
-    bool ok = true;
-    buf_str(&b, "#include <metal_stdlib>\n");
-    for (int i = 0; i < n; i++) {
-        const char *name = arena_printf(a, "%s/%d.metal", dir, i), *loose = c[i].loose ? "#define ROWFOLD_LOOSE\n" : "";
-        if (!c[i].text) continue;
-        ok &= !os_write_atomic(name, c[i].text, strlen(c[i].text), 0600, false);
-        buf_fmt(&b, "namespace u%d {\n%s#include \"%s\"\n}\n#undef ROWFOLD_LOOSE\n", i, loose, name);
-        buf_fmt(&b, "extern \"C\" UNWATCHED void call_%d(const LaneCall *c) { lane_call(u%d::%s, *c); }\n", i, i,
-                c[i].m.unit.entry);
-    }
-    snprintf(main_path, PATH_MAX, "%s/main.cpp", dir);
-    ok &= !os_write_atomic(main_path, b.s, b.n, 0600, false);
-    arena_free(a);
-    return ok;
-}
-
 static bool build(Desk *d, Case *c, int n) {
-    char dir[PATH_MAX - 64], src[PATH_MAX], obj[PATH_MAX], so[PATH_MAX];
-    if (os_dir_temp(dir, sizeof dir)) return snprintf(d->why, sizeof d->why, "no folder"), false;
-    snprintf(obj, sizeof obj, "%s/main.o", dir);
-    snprintf(so, sizeof so, "%s/main.so", dir);
-    bool ok = write_all(dir, c, n, src) &&
-              compile(d, dir, (const char *const[]){"-fsanitize=thread", "-fPIC", "-c", src, "-o", obj, NULL}) &&
-              compile(d, dir, (const char *const[]){"-shared", obj, "-o", so, NULL});
-    if (ok) {
-        d->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
-        if (!d->handle) snprintf(d->why, sizeof d->why, "%s", dlerror());
-    }
-    for (int i = 0; i < n && d->handle; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "call_%d", i);
-        void *at = c[i].text ? dlsym(d->handle, name) : NULL;
-        if (at) memcpy(&c[i].fn, &at, sizeof at);
-    }
-    os_dir_remove(dir);
-    return ok && d->handle;
+    MslUnit u[BATCH] = {{NULL}};
+    for (int i = 0; i < n; i++) u[i] = (MslUnit){c[i].text, c[i].m.unit.entry, c[i].loose, NULL};
+    d->handle = msl_build(&d->msl, u, n);
+    for (int i = 0; i < n; i++) c[i].fn = u[i].fn;
+    return d->handle != NULL;
 }
 
 /* ---- running ---- */
@@ -199,7 +135,7 @@ static void run_batch(Desk *d, Case *c, int n) {
     for (int i = 0; i < n; i++)
         if (c[i].m.ok) settle(&c[i]);
     bool built = build(d, c, n);
-    if (!built && d->bad++ < 5) printf("# the batch of %s does not compile:\n# %.1500s\n", c[0].what, d->why);
+    if (!built && d->bad++ < 5) printf("# the batch of %s does not compile:\n# %.1500s\n", c[0].what, d->msl.why);
     for (int i = 0; i < n; i++) {
         if (built && c[i].m.ok) launch(d, &c[i]);
         if (!c[i].m.ok) tell(d, &c[i]);
@@ -373,7 +309,7 @@ static void catch_faults(Desk *d) {
         if (!c->text) c->m.ok = wrong(c, "the text has no such place");
     }
     bool built = build(d, batch, COUNT(faults));
-    if (!built) printf("# %.1500s\n", d->why);
+    if (!built) printf("# %.1500s\n", d->msl.why);
     for (int i = 0; i < COUNT(faults); i++) {
         Case *c = &batch[i];
         bool ran = built && c->m.ok && launch(d, c);
@@ -395,18 +331,17 @@ static void check_syntax(Desk *d) {
     int count = library_read(&cx, TY_F16, &lib), n = 0;
     for (int i = 0; i < count; i++) {
         Case *c = &batch[n];
-        char dir[PATH_MAX - 64], src[PATH_MAX];
+        MslUnit u[BATCH] = {{NULL}};
         c->m = (Match){.cx = {.a = arena_new(NULL, NULL)}, .prog = lib[i].prog};
         c->m.shape = library_shape(lib[i].prog, 4, 200);
         if (!match_prog(&c->m, (uint64_t)i, &caps, NULL)) d->bad++;
         c->text = c->m.unit.text;
         if (++n < BATCH && i + 1 < count) continue;
-        if (os_dir_temp(dir, sizeof dir) || !write_all(dir, batch, n, src) ||
-            !compile(d, dir, (const char *const[]){"-fsyntax-only", src, NULL})) {
-            printf("# %.1500s\n", d->why);
+        for (int k = 0; k < n; k++) u[k] = (MslUnit){batch[k].text, batch[k].m.unit.entry, false, NULL};
+        if (!msl_parse(&d->msl, u, n)) {
+            printf("# %.1500s\n", d->msl.why);
             d->bad++;
         }
-        os_dir_remove(dir);
         for (; n > 0; d->done++) match_free(&batch[--n].m);
     }
     arena_free(cx.a);

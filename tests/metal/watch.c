@@ -15,7 +15,7 @@ typedef struct Watched {
     const char *name;
     char *lo, *hi;
     bool writable, shared;
-    Touch *touch; /* NULL: nobody can write it */
+    Touch *touch; /* NULL: nobody can write it, or it is too large */
 } Watched;
 
 static struct {
@@ -26,8 +26,12 @@ static struct {
     bool on;
 } me;
 
+enum {
+    MOST_TOUCHED = 8 << 20
+}; /* bytes: of larger ones there would be too many touches, and their ends are watched alone */
+
 static void add(const char *name, void *at, size_t bytes, bool writable, bool shared) {
-    Touch *t = writable ? malloc((bytes + 1) * sizeof *t) : NULL;
+    Touch *t = writable && bytes <= MOST_TOUCHED ? malloc((bytes + 1) * sizeof *t) : NULL;
     if (t) memset(t, -1, (bytes + 1) * sizeof *t);
     me.w[me.n++] = (Watched){name, at, (char *)at + bytes, writable, shared, t};
 }
