@@ -185,14 +185,16 @@ static Call call_of(const char *s, size_t n) {
 
 static const char group_loop[] = "for (i64 g = 0; ";
 
-/* for (i64 x = 0; x < N; x += S) {: how often it goes round. The rows are counted as one. */
+/* for (i64 x = FROM; x < N; x += S) {: how often it goes round. The rows are counted as one. */
 static int64_t rounds_of(Scan *q, const char *head, const char *end) {
-    const char *below = memchr(head, '<', (size_t)(end - head)), *step = NULL;
+    const char *below = memchr(head, '<', (size_t)(end - head)), *from = memchr(head, '=', (size_t)(end - head));
+    const char *step = NULL;
     for (const char *c = head; c + 1 < end; c++)
         if (c[0] == '+' && c[1] == '=') step = c + 2;
     int64_t n = below ? value_at(q, below + 1, ';') : -1, each = step ? number_at(step) : 1;
+    const int64_t first = from ? number_at(from + 1) : -1;
     if (!strncmp(head - 3, group_loop, strlen(group_loop))) q->g_end = n, q->g_step = each;
-    return n < 0 || each < 1 ? 1 : ceil_div(n, each);
+    return n < 0 || first < 0 || each < 1 ? 1 : ceil_div(i64_max(0, n - first), each);
 }
 
 static Err push(Scan *q, Frame f) {

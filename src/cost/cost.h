@@ -12,6 +12,7 @@ typedef struct Launch {
     int groups_per_row; /* each of `lanes`; 0 is 1 */
     int pack, flight;   /* elements of an access of a GPU's lane, packs in flight; 0 is 1 */
     int prefetch;       /* rows ahead, on hosts */
+    bool stagger;       /* sweeps of neighbouring rows run together, on hosts */
     int copies;         /* of all tensors, that launches take in turn; 0 is 1 */
     bool stream;        /* stores past the caches */
     bool overlap;       /* the next launch starts before this one ends */

@@ -38,6 +38,8 @@ enum {
     PREFETCHED,
     ALLOCATE,
     PARTIAL,
+    STAGGERED,
+    APART,
     OVERLAP
 };
 static const Coef coefs[] = {
@@ -68,6 +70,8 @@ static const Coef coefs[] = {
     [PREFETCHED] = {"prefetched", "times the memory's time, where rows are prefetched", 1, 0},
     [ALLOCATE] = {"allocate", "times its bytes: reading a line that a plain store then overwrites", 0.35, 0},
     [PARTIAL] = {"partial", "ns a row that streams part of a line", 97, 0},
+    [STAGGERED] = {"staggered", "times a core's work, where sweeps of neighbouring rows run together", 0.7, 0},
+    [APART] = {"apart", "times the memory's time, where they do and reach several rows at a time", 1.15, 0},
     [OVERLAP] = {"overlap", "exponent, 1 or more: how far parts of the machine work at the same time", 2.5, 1},
 };
 
@@ -182,7 +186,11 @@ static Parts host_parts(const Demand *d, const Caps *caps, const Launch *l, cons
     p.path =
         rows *
         (k[ROW] + d->lane_packs / flight * k[TURN] + d->collectives * levels * k[STEP] + (parts ? k[PARTIAL] : 0)) * ns;
-    const double all[] = {p.memory, p.cache, p.near + p.arithmetic + p.special + p.chain + p.path};
+    /* a row alone has no neighbour to fill its waits */
+    const bool together = l->stagger && l->rows > 1;
+    const double work = together ? k[STAGGERED] : 1, apart = together ? k[APART] : 1;
+    const double all[] = {p.memory * apart, p.cache * apart,
+                          (p.near + p.arithmetic + p.special + p.chain + p.path) * work};
     p.total = join(all, COUNT(all), at_least_1(k[OVERLAP]));
     return p;
 }

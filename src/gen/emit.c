@@ -62,7 +62,7 @@ void emit_int_range(Ty t, const char **lo, const char **hi) {
     *lo = r[t][0], *hi = r[t][1];
 }
 
-static void one_step(Emit *e, const Node *n, const Step *s) {
+static void sweep_step(Emit *e, const Node *n, const Step *s) {
     int G = e->speak->group ? e->speak->group(e, s) : 0;
     if (G)
         line(e, "for (i64 g = 0; g < %d; g += %d) {", e->R, G);
@@ -78,18 +78,41 @@ static void one_step(Emit *e, const Node *n, const Step *s) {
     line(e, "}");
 }
 
+/* A few steps one after the other. Of sweeps that run together the last comes first: it reads what the one before it
+ * wrote in the same place for the row before. */
+static void some_steps(Emit *e, const Node *n, const Step *s, int64_t steps) {
+    for (int g = e->nstages - 1; g >= 0; g--) {
+        const Node *q = e->sweep_of[g];
+        e->stage = e->sweep = g;
+        e->node_end = q->i1;
+        line(e, "if (in%d) {", g);
+        e->depth++;
+        for (int64_t u = 0; u < steps; u++) sweep_step(e, q, &s[u]);
+        e->depth--;
+        line(e, "}");
+    }
+    for (int64_t u = 0; u < steps && !e->nstages; u++) sweep_step(e, n, &s[u]);
+}
+
+static void one_step(Emit *e, const Node *n, const Step *s) {
+    some_steps(e, n, s, 1);
+}
+
 bool cell_is_array(const Emit *e, const Cell *c) {
     return e->R && (c->acc > 4 || e->R > 8); /* of hosts */
 }
 
-/* Accumulators whose number must be known in the text of a sweep. */
+/* Accumulators whose number must be known in the text of a sweep, or of those that run together. */
 static int named_accumulators(const Emit *e, const Node *n) {
     const Kern *k = e->k;
     int acc = 1;
-    for (int i = n->i0; i < n->i1; i++) {
-        if (k->ins[i].k != K_FOLD) continue;
-        const Cell *c = &k->cell[k->ins[i].imm];
-        if (!cell_is_array(e, c) && c->acc > acc) acc = c->acc;
+    for (int g = 0; g < (e->nstages ? e->nstages : 1); g++) {
+        const Node *q = e->nstages ? e->sweep_of[g] : n;
+        for (int i = q->i0; i < q->i1; i++) {
+            if (k->ins[i].k != K_FOLD) continue;
+            const Cell *c = &k->cell[k->ins[i].imm];
+            if (!cell_is_array(e, c) && c->acc > acc) acc = c->acc;
+        }
     }
     return acc;
 }
@@ -98,10 +121,10 @@ int64_t emit_part(int64_t steps, int parts, int i) {
     return i < parts ? steps * i / parts : steps;
 }
 
-/* The chunks from step `from` up to chunk `end` as a loop of whole rounds. */
-static void loop_steps(Emit *e, const Node *n, int64_t from, const char *end, int64_t round) {
+/* The chunks from step `from` up to chunk `end` as a loop of whole rounds, `rounds` of them at a time. */
+static void loop_steps(Emit *e, const Node *n, int64_t from, const char *end, int64_t round, int64_t rounds) {
     const Plan *p = &e->k->plan;
-    int64_t F = p->flight, acc = round * F;
+    int64_t F = p->flight, acc = round * F, each = round * rounds;
     if (e->in_turn && F == 1 && round > 1) { /* a loop that compilers for CPUs turn into vectors */
         Step s = {"(c + k)", -1, -1, -1};
         line(e, "for (i64 c = %lld; c < %s; c += %lld) for (i32 k = 0; k < %lld; k++) {", (long long)from, end,
@@ -112,22 +135,34 @@ static void loop_steps(Emit *e, const Node *n, int64_t from, const char *end, in
         line(e, "}");
         return;
     }
-    if (p->U > round) line(e, "UNROLL(%lld)", (long long)(p->U / round));
-    line(e, "for (i64 c = %lld; c < %s; c += %lld) {", (long long)(from * F), end, (long long)(round * F));
+    if (p->U > each) line(e, "UNROLL(%lld)", (long long)(p->U / each));
+    line(e, "for (i64 c = %lld; c < %s; c += %lld) {", (long long)(from * F), end, (long long)(each * F));
     e->depth++;
-    for (int64_t u = 0; u < round; u++) {
-        Step s = {u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", -1, (from + u) * F % acc, -1};
-        one_step(e, n, &s);
-    }
+    Step *s = NEWN(e->cx->a, Step, each);
+    for (int64_t u = 0; u < each; u++)
+        s[u] = (Step){u ? arena_printf(e->cx->a, "(c + %lld)", (long long)(u * F)) : "c", -1, (from + u) * F % acc, -1};
+    some_steps(e, n, s, each);
     e->depth--;
     line(e, "}");
 }
 
+/* Rounds that sweeps which run together take at a turn: what is unrolled, and some registers in any case, for which a
+ * core has enough in flight to fill one sweep's waits with the next one's work. */
+static int64_t turn(const Emit *e, int64_t round) {
+    enum { REGISTERS = 4 };
+    const Plan *p = &e->k->plan;
+    return e->nstages ? i64_max(p->U / round, REGISTERS / i64_max(1, round * p->flight * p->V * e->R)) : 1;
+}
+
 /* The same up to step `to`, as far as whole rounds go; the first step after it. */
 static int64_t looped_steps(Emit *e, const Node *n, int64_t from, int64_t to, int64_t round) {
-    to = from + (to > from ? to - from : 0) / round * round;
-    if (to > from) loop_steps(e, n, from, emit_text(e, "%" PRId64, to * e->k->plan.flight), round);
-    return to;
+    const int64_t rounds[] = {i64_max(1, turn(e, round)), 1};
+    for (int i = 0; i < COUNT(rounds); i++) {
+        const int64_t each = round * rounds[i], end = from + (to > from ? to - from : 0) / each * each;
+        if (end > from) loop_steps(e, n, from, emit_text(e, "%" PRId64, end * e->k->plan.flight), round, rounds[i]);
+        from = end;
+    }
+    return from;
 }
 
 /* ---- sizes that are known at run time only ---- */
@@ -166,7 +201,7 @@ static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, i
     int64_t least = domain_others(e->k, d) * e->k->shape.least[shape_ranged(&e->k->shape)];
     const char *size = emit_size(e, n->domain),
                *looped = emit_text(e, "%s / %" PRId64 " * %" PRId64, size, step * round, round * F);
-    if (!unrolled && d->n_mapped >= step * round) loop_steps(e, n, 0, looped, round);
+    if (!unrolled && d->n_mapped >= step * round) loop_steps(e, n, 0, looped, round, 1);
     for (int64_t i = 0; unrolled && i * step < d->n_mapped; i++) {
         Step s = {emit_text(e, "%" PRId64 "l", i * F), i * F, i * F % acc, (i + 1) * step <= least ? -1 : LEFT_SIZE};
         one_step(e, n, &s);
@@ -192,7 +227,7 @@ static void count_again(Emit *e) {
     }
 }
 
-static void emit_sweep(Emit *e, const Node *n) {
+void emit_sweep(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[n->domain];
     int64_t chunk = (int64_t)plan_lanes(p) * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
@@ -267,7 +302,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1, .wide = "ll"};
     if (speak == &speak_host && host_takes_rows(&e)) e.speak = &speak_rows;
     e.speak->head(&e);
-    emit_nodes(&e, k->root);
+    if (!e.speak->nodes || !e.speak->nodes(&e)) emit_nodes(&e, k->root);
     e.speak->tail(&e);
     Err err = e.speak->check ? e.speak->check(&e) : OK;
     if (err) return err;

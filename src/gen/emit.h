@@ -30,6 +30,8 @@ typedef struct Speak {
     void (*ahead)(Emit *e, const Node *node);             /* before a node of the row; may be NULL */
     /* starts the copies that a sweep waits for part by part; how many parts, 0: it has none; may be NULL */
     int (*copies)(Emit *e, const Node *sweep);
+    /* emits the row's nodes itself, where it says true; NULL: never */
+    bool (*nodes)(Emit *e);
     Err (*check)(const Emit *e); /* is what was emitted within what the device can have? NULL: always */
 } Speak;
 
@@ -45,10 +47,16 @@ struct Emit {
     const char *serial; /* name of the loop variable over serial points */
     int node_end;       /* behind the last instruction of the block or sweep being emitted */
     /* the host dialect's own */
-    bool grouped;                /* the step's text is one group of registers, looped over by g */
-    int copies;                  /* registers the text of a step spells: R, or those of a group */
-    int L, R;                    /* elements of a register, registers of a row's lanes */
-    uint8_t *vary;               /* hostrows.c: how values differ from row to row */
+    bool grouped;  /* the step's text is one group of registers, looped over by g */
+    int copies;    /* registers the text of a step spells: R, or those of a group */
+    int L, R;      /* elements of a register, registers of a row's lanes */
+    uint8_t *vary; /* hostrows.c: how values differ from row to row */
+    /* hoststagger.c: sweeps that run together, 0: none; the one that is being emitted; those sweeps */
+    int nstages, stage;
+    const Node **sweep_of;
+    int *stage_of;               /* of each value: the stage that makes it, -1: the same for all rows */
+    bool *outside;               /* values that are declared before the loop over rows */
+    int *later;                  /* of those, how many rounds of it later they are still used */
     bool *is_short, *short_cell; /* i64 values of elements, and cells of such, that are spelt with 32 bits */
     /* of the dialects of GPUs */
     const GpuWords *words;
@@ -73,6 +81,7 @@ struct Emit {
     int loads_here[MAX_PARAMS]; /* of them, in the sweep at hand */
     bool loaded[MAX_PARAMS];    /* in a sweep before */
 };
+void emit_sweep(Emit *e, const Node *n);            /* where sweeps run together: the first of them */
 int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
 extern const Speak speak_host, speak_rows, speak_cuda, speak_opencl, speak_metal;
 bool host_takes_rows(Emit *e); /* is the unit one of speak_rows? */

@@ -31,11 +31,13 @@ const char *host_literal(Emit *e, Ty ty, Num c) {
 
 /* A value as a scalar (rank ROW) */
 static const char *scalar(Emit *e, int i) {
-    return at(e, i)->k == K_CONST ? host_literal(e, at(e, i)->ty, at(e, i)->c) : emit_text(e, "v%d", i);
+    return at(e, i)->k == K_CONST ? host_literal(e, at(e, i)->ty, at(e, i)->c)
+                                  : emit_text(e, "v%d%s", i, host_ago(e, i));
 }
 
 static const char *reg_name(Emit *e, int i, int f, int v, int r) {
-    return at(e, i)->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d_%d", i, f, v, r) : emit_text(e, "v%d_%d", i, r);
+    return at(e, i)->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d_%d", i, f, v, r)
+                                       : emit_text(e, "v%d_%d%s", i, r, host_ago(e, i));
 }
 
 /* A value as a register: copy f, v, r of it */
@@ -144,10 +146,17 @@ static const char *value(Emit *e, int at_ins, bool vector, int f, int v, int r) 
 static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
     const Ins *in = at(e, i);
     const char *note = in->note ? emit_text(e, " /* %s */", in->note) : "";
-    if (vector)
+    if (e->outside && e->outside[i])
+        line(e, "%s = %s;%s", name, what, note);
+    else if (vector)
         line(e, "v%s %s = %s;%s", ty_text(reg_type(e, i)), name, what, note);
     else
         line(e, "%s %s = %s;%s", host_scalar_type(in->ty), name, what, note);
+}
+
+/* A value of the row that is assigned later. */
+static void announce(Emit *e, int i, Ty ty) {
+    if (!e->outside || !e->outside[i]) line(e, "%s v%d;", host_scalar_type(ty), i);
 }
 
 /* ---- memory ---- */
@@ -222,7 +231,7 @@ static void join(Emit *e, int i) {
     int R = e->R, pad = 1;
     const char **x = NEWN(e->cx->a, const char *, R);
     while (pad < R) pad *= 2;
-    line(e, "%s v%d;", host_scalar_type(in->ty), i);
+    announce(e, i, in->ty);
     line(e, "{");
     e->depth++;
     bool inner = e->k->plan.combine == COMBINE_INNER;
@@ -252,8 +261,8 @@ static void join_arg(Emit *e, int i) {
     const char *t = ty_text(in->ty), *op = host_join_name(in->op);
     const bool is_short = e->is_short[in->a[1]] || at(e, in->a[1])->rank == RANK_ROW;
     const char *index = is_short ? "i32" : "i64";
-    line(e, "%s v%d;", host_scalar_type(in->ty), i);
-    line(e, "i64 v%d;", i + 1);
+    announce(e, i, in->ty);
+    announce(e, i + 1, TY_I64);
     line(e, "{");
     e->depth++;
     for (int r = 0; r < e->R; r++) {
@@ -283,7 +292,7 @@ static void host_block(Emit *e, int i) {
     switch (in->k) {
     case K_CONST: return;
     case K_SLOT: declare(e, i, name, false, emit_text(e, "a[%d].%s", in->imm, in->ty == TY_F64 ? "d" : "i")); return;
-    case K_ROWIDX: declare(e, i, name, false, "row"); return;
+    case K_ROWIDX: declare(e, i, name, false, e->stage ? emit_text(e, "row - %d", e->stage) : "row"); return;
     case K_SERIAL: declare(e, i, name, false, e->serial); return;
     case K_OP:
         if (in->rank == RANK_ROW)
@@ -469,7 +478,7 @@ static void prefetch(Emit *e, const Step *s) {
         if (q->domain == first->domain && ops >= most) most = ops, busiest = sweep;
         sweep++;
     }
-    if (!first || e->sweep != busiest || k->plan.V != 1 || s->left == LEFT_SIZE) return;
+    if (!first || e->sweep != (e->nstages ? 0 : busiest) || k->plan.V != 1 || s->left == LEFT_SIZE) return;
     for (int i = first->i0; i < first->i1; i++) {
         const Ins *in = at(e, i);
         if (in->k != K_LOADP || in->a[1] >= 0) continue;
@@ -479,13 +488,16 @@ static void prefetch(Emit *e, const Step *s) {
         for (int d = 0; d < p->rank; d++)
             if (k->prog->row_axes >> p->axis[d] & 1) row = d, nrow++;
         if (nrow != 1) continue;
-        int bytes = ty_bytes(p->ty);
+        int bytes = ty_bytes(p->ty), slot = k->abi.stride[in->param][row];
+        const char *stride = emit_text(e, "a[%d].i", slot); /* by the name that the row's address has it under */
+        for (int q = head->i0; q < head->i1; q++)
+            if (at(e, q)->k == K_SLOT && at(e, q)->imm == slot) stride = scalar(e, q);
         bool far = k->domain[first->domain].n_mapped * bytes >= LONG_ROW;
         for (int f = 0; f < k->plan.flight; f++)
             for (int r = 0; r < e->copies; r++)
                 if (active(e, s, f, 0, r) && (r * e->L * bytes) % 64 == 0)
-                    line(e, "__builtin_prefetch(%s + %d * a[%d].i%s);", spot(e, in, s, f, 0, r).at, k->plan.prefetch,
-                         k->abi.stride[in->param][row], far ? ", 0, 2" : "");
+                    line(e, "__builtin_prefetch(%s + %d * %s%s);", spot(e, in, s, f, 0, r).at, k->plan.prefetch, stride,
+                         far ? ", 0, 2" : "");
     }
 }
 
@@ -503,12 +515,14 @@ void host_open(Emit *e) {
 
 void host_cells(Emit *e) {
     const Kern *k = e->k;
+    const char *none =
+        e->nstages ? " = {0}" : ""; /* set where a row is there: compilers do not see that one always is */
     for (int i = 0; i < k->ncells; i++) {
         const Cell *c = &k->cell[i];
         const char *t = ty_text(host_cell_type(e, i));
         if (cell_is_array(e, c)) line(e, "v%s c%d[%d];", t, i, c->acc * e->R);
         for (int q = 0; q < c->acc && !cell_is_array(e, c); q++)
-            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d;", t, i, q, r);
+            for (int r = 0; r < e->R; r++) line(e, "v%s c%d_%d_%d%s;", t, i, q, r, none);
     }
 }
 
@@ -528,6 +542,10 @@ static void host_head(Emit *e) {
     }
     for (int i = 0; i < k->narrays; i++)
         line(e, "%s a%d[%" PRId64 "];", host_scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+    if (k->plan.stagger) {
+        host_stagger_head(e);
+        return;
+    }
     line(e, "for (i64 row = row0; row < row1; row++) {");
     e->depth++;
     host_cells(e);
@@ -551,4 +569,5 @@ const Speak speak_host = {.head = host_head,
                           .block = host_block,
                           .step = host_step,
                           .group = host_group,
+                          .nodes = host_stagger_nodes,
                           .prelude = host_prelude};

@@ -12,6 +12,9 @@ Ty host_name_type(const Emit *e, const Ins *in); /* that a function's name carri
 Ty host_tensor_type(const Emit *e, int param);
 Ty host_cell_type(const Emit *e, int cell);
 const char *host_join_name(Op op);
-void host_open(Emit *e);  /* the entry's head and its pointers */
-void host_cells(Emit *e); /* declares the cells of a row, or of a block of rows */
+const char *host_ago(Emit *e, int i); /* hoststagger.c: what a value's name says of the row that it is of */
+void host_stagger_head(Emit *e);      /* what stands before the loop over rows, and its head */
+bool host_stagger_nodes(Emit *e);     /* all that is done in one round of it; false: the plan staggers nothing */
+void host_open(Emit *e);              /* the entry's head and its pointers */
+void host_cells(Emit *e);             /* declares the cells of a row, or of a block of rows */
 #endif

@@ -240,6 +240,8 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->threads && kind != KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "threads=%d: not on %s machines", plan->threads,
                     kind_text(kind));
+    if (plan->stagger && kind != KIND_HOST)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "stagger=on: not on %s machines", kind_text(kind));
     if (plan->prefetch && kind != KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "prefetch=%d: not on %s machines", plan->prefetch,
                     kind_text(kind));
@@ -689,6 +691,36 @@ static Err check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched
                 most);
 }
 
+/* Sweeps run together where one loop over elements can do them all, and what a sweep keeps is used up by the next: the
+ * row after it overwrites it there. */
+static Err check_stagger(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held) {
+    if (!plan->stagger) return OK;
+    if (plan->fuse == FUSE_OFF || (plan->W == 1 && plan->P > 1)) /* sums wait for other sweeps; rows lie side by side */
+        return diag(cx, S_PLAN_STAGGER, NOWHERE, "fuse=on, and P=1 where W is 1", "stagger=on with fuse=%s W=%d P=%d",
+                    dim_info(DIM_fuse)->word[plan->fuse], plan->W, plan->P);
+    int sweeps = 0, domain = -1, number[MAX_SINKS];
+    for (int i = 0; i < sc->nsweeps; i++) {
+        const Domain *d = &sc->domain[sc->sweep[i].domain];
+        number[i] = sweeps;
+        if (d->serial || (d->mapped && domain >= 0 && domain != sc->sweep[i].domain))
+            return diag(cx, S_PLAN_STAGGER, NOWHERE, NULL, "stagger=on: sweep %d %s", i,
+                        d->serial ? "is looped over axes" : "goes over other elements than the one before it");
+        if (d->mapped) domain = sc->sweep[i].domain, sweeps++;
+    }
+    if (sweeps < 2) return diag(cx, S_PLAN_STAGGER, NOWHERE, NULL, "stagger=on: sweeps=%d need=2", sweeps);
+    for (int i = 0; i < sc->ncands; i++) {
+        const Hold h = plan_hold_of(plan, &sc->cand[i]);
+        int first, last;
+        if (h != HOLD_REGISTER && h != HOLD_REGISTER32) continue;
+        sched_live(sc, pb->prog, held, i, &first, &last);
+        if (first >= 0 && number[last] - number[first] > 1)
+            return diag(cx, S_PLAN_STAGGER, NOWHERE, "reload, recompute or output",
+                        "stagger=on with hold.%s=%s: kept over %d sweeps, most=2", sc->cand[i].name, hold_text(h),
+                        number[last] - number[first] + 1);
+    }
+    return OK;
+}
+
 /* ---- all rules, in order ---- */
 
 typedef struct Made {
@@ -743,6 +775,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     if (!e) e = check_segments(cx, pb, plan, *sc);
     if (!e) e = check_split(cx, pb, plan, *sc);
     if (!e) e = check_inout(cx, pb, *sc, held);
+    if (!e) e = check_stagger(cx, pb, plan, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
     if (!e) e = check_shared(cx, pb, plan, *sc);
     if (!e) e = check_stages(cx, pb, plan, *sc);

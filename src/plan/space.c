@@ -496,6 +496,17 @@ static void host_threads(Cx *cx, const Problem *pb, int64_t n, Space *s) {
     set_dim(cx, s, DIM_threads, v, count);
 }
 
+/* Can sweeps of neighbouring rows run together, with some statistic? */
+static bool can_stagger(Cx *cx, const Problem *pb, const Space *s) {
+    for (int i = 0; i < s->n[DIM_stat]; i++) {
+        Plan plan = plan_default();
+        Cx own = {.a = cx->a}; /* that they cannot is no fault */
+        plan.W = least(s, DIM_W), plan.P = least(s, DIM_P), plan.stat = s->value[DIM_stat][i], plan.stagger = 1;
+        if (plan_check(&own, pb, &plan, NULL, NULL) == OK) return true;
+    }
+    return false;
+}
+
 static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
     for (int i = 0; i < all->n; i++) {
         const Cand *c = &all->cand[i];
@@ -504,10 +515,13 @@ static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space 
         if (!c->load && !v->name && !pinned) continue; /* keeping an unnamed step loses to keeping what it is made of */
         bool weight = c->load && !(v->axes & pb->prog->row_axes); /* all rows read it: caches keep it */
         bool gpu = pb->caps.kind != KIND_HOST && !pb->caps.lanes_in_turn;
+        /* a copy of what caches have, if there is nothing to convert and no stride to take twice */
+        const int q = c->load ? prog_param(pb->prog, c->name) : -1;
+        bool copy = pb->caps.kind == KIND_HOST && q >= 0 && ty_bytes(c->storage) >= 4 && !(pb->strided >> q & 1);
         Hold h[3] = {c->load ? HOLD_RELOAD : HOLD_RECOMPUTE, HOLD_REGISTER, gpu ? HOLD_SHARED : HOLD_OUTPUT};
         if (c->load && s->n[DIM_stages] > 1) h[0] = HOLD_SHARED, h[2] = HOLD_RELOAD;
         if (pinned) h[0] = c->pinned;
-        set_hold(cx, s, c->name, h, pinned || weight || !pb->noalias ? 1 : !gpu && c->output < 0 ? 2 : 3);
+        set_hold(cx, s, c->name, h, pinned || weight || copy || !pb->noalias ? 1 : !gpu && c->output < 0 ? 2 : 3);
     }
 }
 
@@ -742,6 +756,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
+        if (can_stagger(cx, pb, out)) set_dim(cx, out, DIM_stagger, (const int[]){0, 1}, 2);
         host_threads(cx, pb, elements, out);
         set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER},
                 1); /* whole registers first: one joined in itself */

@@ -18,6 +18,7 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .pack = plan->V,
                     .flight = plan->flight,
                     .prefetch = plan->prefetch,
+                    .stagger = plan->stagger != 0,
                     .stream = plan->store == STORE_STREAM,
                     .overlap = plan->overlap != OVERLAP_OFF,
                     .queued = plan->overlap == OVERLAP_ON};

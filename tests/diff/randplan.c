@@ -11,6 +11,7 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_store: return c->has_stream_store ? v : STORE_PLAIN;
     case DIM_prefetch:
     case DIM_threads: return c->kind == KIND_HOST ? v : 0;
+    case DIM_stagger: return c->kind == KIND_HOST && !rng_int(r, 3) ? v : 0;
     case DIM_early: return c->kind == KIND_CUDA || c->kind == KIND_METAL ? v : 0;
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
     case DIM_exp: return v != EXP_FAST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;

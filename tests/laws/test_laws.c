@@ -79,6 +79,9 @@ static void lower(Fix *f, const Prog *p, const Caps *caps, const char *plan, boo
         f->plan.hold[f->plan.nholds].name = sc->cand[i].name;
         f->plan.hold[f->plan.nholds++].hold = HOLD_REGISTER;
     }
+    Cx quiet = {.a = f->cx.a}; /* sweeps of neighbouring rows at once, where the kernel has such */
+    f->plan.stagger = !keep && caps->kind == KIND_HOST;
+    if (plan_check(&quiet, &f->pb, &f->plan, NULL, NULL)) f->plan.stagger = 0;
     ok(&f->cx, p->name, kern_lower(&f->cx, &f->pb, &f->plan, &f->kern));
     ok(&f->cx, p->name, unit_emit(&f->cx, &f->pb, f->kern, &f->unit));
     f->row_axis = -1;

@@ -39,6 +39,21 @@ static const struct {
     {"what lanes added up for their own elements, used over a further axis",
      "kernel k for rows (x: in f32[rows, g, n], w: in f32[h], y: out f32[rows, n, h]) {\n    y = sum(x over g) * w\n}",
      "avx2", "W=8"},
+    {"sweeps of three rows at once: a value of the row that is used two sweeps later",
+     "kernel k for rows (x: in f32[rows, n], y: out f32[rows, n]) {\n"
+     "    m = max(x)\n    c = x - m\n    y = c - log(sum(exp(c)))\n}",
+     "avx512", "W=16 stagger=on prefetch=1"},
+    {"sweeps of neighbouring rows at once, in place: a row buffer, several steps at a turn and accumulators",
+     "kernel k for rows (x: inout f32[rows, n]) {\n    e = exp(x - max(x))\n    x = e / sum(e)\n}", "avx512",
+     "W=16 acc=2 U=4 stagger=on store=stream hold.e=register"},
+    {"sweeps of neighbouring rows at once: a statistic about the row's first element",
+     "kernel k for rows (x: in bf16[rows, n], w: in f32[n], y: out bf16[rows, n], m: out f32[rows]) {\n"
+     "    m = mean(x)\n    c = x - m\n    y = c * rsqrt(mean(c * c) + 1e-5) * w\n}",
+     "avx2", "W=8 flight=2 stat=shifted stagger=on"},
+    {"sweeps of neighbouring rows at once: many registers, an index that is found and read",
+     "kernel k for rows (x: in f32[rows, n], y: out f32[rows, n], i: out i64[rows]) {\n"
+     "    i = argmax(x)\n    y = x - x[rows, i]\n}",
+     "portable", "W=96 stagger=on"},
     {"a pack longer than the row: a stripe has the slots that are used",
      "kernel k for rows (x: in f32[rows, g, n], s: out f32[rows, n]) { s = sum(x over g) }", "avx2", "W=64 V=16"},
 };

@@ -244,6 +244,7 @@ static void the_machine_refuses(void **state) {
     refused(&f, "grid=4", "plan.not_on_this_machine", "grid=4");
     refused(&f, "tail=head-shift", "plan.not_on_this_machine", "head-shift");
     refused(&f, "prefetch=1", "plan.not_on_this_machine", "prefetch=1: not on metal");
+    refused(&f, "stagger=on", "plan.not_on_this_machine", "stagger=on: not on metal");
     refused(&f, "W=512 V=4 P=2 hold.x=shared", "plan.shared_exceeded", "budget=32768");
     legal_plan(&f, "W=512 V=4 early=on hold.x=shared", NULL);
     legal_plan(&f, "W=32 combine=outer P=32", NULL);
@@ -267,6 +268,10 @@ static void the_machine_refuses(void **state) {
     refused(&f, "hold.x=shared", "plan.no_shared", "shared_bytes=0");
     refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4 on a host machine: most=1");
     legal_plan(&f, "V=16 combine=outer prefetch=2 store=stream P=32", NULL);
+    legal_plan(&f, "W=8 stagger=on P=4 hold.e=register", NULL);
+    refused(&f, "W=8 stagger=on hold.x=register", "plan.stagger", "hold.x=register: kept over 3 sweeps, most=2");
+    refused(&f, "W=8 stagger=on fuse=off", "plan.stagger", "fuse=off W=8 P=1");
+    refused(&f, "W=1 stagger=on P=8", "plan.stagger", "fuse=on W=1 P=8");
     Caps off = f.pb.caps;
     off.subgroup = 0;
     Problem pb;

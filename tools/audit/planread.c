@@ -36,6 +36,7 @@ static const Dim dims[] = {
     {"overlap", "off on fetch late"},
     {"segments", "off on"},
     {"threads", NULL},
+    {"stagger", "off on"},
 };
 enum {
     DIMS = sizeof dims / sizeof *dims,
