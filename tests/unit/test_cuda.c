@@ -89,6 +89,17 @@ static const struct {
     {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},
     {"reduce", "argmax", "rows=8,n=151936", "W=256 V=8 cluster=16 flight=4 overlap=on", TY_BF16, 64},
     {"softmax", "softmax", "rows=2048,n=131072", "W=256 V=8 cluster=8 load=keep exp=fast hold.x=shared", TY_BF16, 40},
+    /* its copies were instructions that are none, which are not counted, while their place was a uniform register */
+    {"softmax", "softmax", "rows=2048,n=131072",
+     "W=256 V=8 cluster=8 hold.x=shared load=keep store=stream overlap=on stages=2 flight=2 stat=online exp=fast "
+     "div=reciprocal",
+     TY_BF16, 40},
+    {"softmax", "softmax", "rows=1,n=50257", "W=128 V=4 cluster=16 stat=online combine=pair hold.x=register exp=fast",
+     TY_F32, 64},
+    {"reduce", "sum", "rows=1,n=1000003", "W=512 V=4 split=64 flight=4 overlap=on", TY_F32, 64},
+    {"reduce", "column_sum", "rows=10000,n=70", "W=32 V=1 P=32 split=8 flight=8", TY_F32, 64},
+    {"cross_entropy", "cross_entropy", "rows=8,n=128256", "W=512 V=8 split=16 flight=2 stat=online combine=pair",
+     TY_BF16, 64},
     {"layernorm", "layernorm", "rows=128,n=8193",
      "W=512 V=1 cluster=2 stat=shifted hold.x=register early=on overlap=on", TY_F32, 64},
 };
