@@ -17,10 +17,11 @@ typedef struct Launch {
     bool stream;        /* stores past the caches */
     bool overlap;       /* the next launch starts before this one ends */
     bool queued;        /* and so do those after it, as many as units have room for */
+    bool brought;       /* and its rows come into the last cache meanwhile */
     int registers;      /* of a lane, as a compiler said; 0: not built yet */
 } Launch;
 
-enum { MAX_TERMS = 16, MAX_COEFS = 32 };
+enum { MAX_TERMS = 16, MAX_COEFS = 48 };
 typedef struct Score {
     double total;
     int nterms;

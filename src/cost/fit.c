@@ -3,7 +3,9 @@
  * function of log(score / time) that grows linearly where it is large, so that a launch which the policy cannot explain
  * does not bend the others (Huber 1964). Of launches of one problem it counts how far each strays from their mean, for
  * a policy is to compare plans, and the more the faster they are, or are said to be; the mean itself counts less.
- * Coordinate descent, coarse steps first and all of them again; the same samples give the same coefficients. */
+ * Beside that counts what choosing by the scores costs: the mean of log(time / best), weighted by how near each score
+ * is to the least, a smooth form of regret. Coordinate descent, coarse steps first and all of them again; the same
+ * samples give the same coefficients. */
 #include "cost.h"
 
 #include <math.h>
@@ -11,6 +13,7 @@
 
 static const double linear_from = 0.25, near_from = 0.1; /* near: within a problem */
 static const double of_mean = 0.1;                       /* weight of a problem's mean beside what strays from it */
+static const double of_choice = 0.1, choosing = 0.05;    /* of a choice; log of a score that makes one 1/e as likely */
 static const double pull = 1e-5; /* of a coefficient back to where it started, so that one which the samples say
                                     nothing about stays there */
 
@@ -19,7 +22,19 @@ static double huber(double r, double from) {
     return r < from ? r * r / 2 : from * (r - from / 2);
 }
 
-/* Samples [i, j) are of one problem: the mean of their errors. */
+/* Samples [i, j) are of one problem: what a choice by their scores costs. */
+static double choice(const FitSample *s, const double *r, int i, int j) {
+    enum { MOST = 1 }; /* log of the worst that counts */
+    double best = INFINITY, least = INFINITY, sum = 0, all = 0;
+    for (int k = i; k < j; k++) best = fmin(best, s[k].ns), least = fmin(least, r[k] + log(s[k].ns));
+    for (int k = i; k < j; k++) {
+        const double w = exp((least - r[k] - log(s[k].ns)) / choosing);
+        sum += w * fmin(MOST, log(s[k].ns / best)), all += w;
+    }
+    return sum / all;
+}
+
+/* And the mean of their errors. */
 static double stray(const FitSample *s, const double *r, int i, int j) {
     double best = INFINITY, least = INFINITY, sum = 0, mean = 0, all = 0;
     for (int k = i; k < j; k++) best = fmin(best, s[k].ns), least = fmin(least, exp(r[k]) * s[k].ns);
@@ -31,7 +46,7 @@ static double stray(const FitSample *s, const double *r, int i, int j) {
             else
                 mean += w * r[k], all += w;
         }
-    return sum / all + of_mean * huber(mean / all, linear_from);
+    return sum / all + of_mean * huber(mean / all, linear_from) + of_choice * choice(s, r, i, j);
 }
 
 static Err error_of(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, const double *coef,

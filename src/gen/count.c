@@ -13,6 +13,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { PAIR_OPS = 8 }; /* of a fold of values with their indexes: instructions of GPUs, counted in compiled code */
 static const double too_large = 9007199254740992.0; /* 2^53: above it sums are no longer exact */
 
 typedef struct Times {
@@ -169,8 +170,10 @@ static void count_ins(Tally *t, int i, double loop) {
         if (k->stripe[in->imm].ty != in->ty) add_op(d, COST_CONVERT, m);
         if (k->stripe[in->imm].home == HOLD_SHARED) d->lane_shared += m.lane;
         break;
-    case K_FOLD:
-    case K_FOLD2: add_op(d, op_info(in->op)->cost, m); break;
+    case K_FOLD: add_op(d, op_info(in->op)->cost, m); break;
+    case K_FOLD2: /* who wins: NaN, value, index; and both are chosen */
+        add(&d->lane_ops[op_info(in->op)->cost], &d->row_ops[op_info(in->op)->cost], m, PAIR_OPS);
+        break;
     case K_PACKFOLD: add_op(d, op_info(in->op)->cost, (Times){loop * (double)t->slots, loop * (double)t->n}); break;
     case K_SETPART: /* of what a segment's lanes joined */
     case K_SAME:

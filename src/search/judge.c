@@ -21,7 +21,8 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .stagger = plan->stagger != 0,
                     .stream = plan->store == STORE_STREAM,
                     .overlap = plan->overlap != OVERLAP_OFF,
-                    .queued = plan->overlap == OVERLAP_ON};
+                    .queued = plan->overlap == OVERLAP_ON,
+                    .brought = plan->overlap == OVERLAP_FETCH};
 }
 
 void search_failed(Cx *cx, Trial *t, Fate fate, const Cx *own) {

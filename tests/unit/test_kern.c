@@ -442,7 +442,7 @@ static void test_count_others(void **state) {
     SAME(d.shared_bytes, 2 * (4 + 8));
     SAME(d.lane.global_write, 12);
     SAME(d.row.global_write, 12);
-    SAME(d.lane_ops[COST_ALU], 3 + 6 + 6); /* addresses; element numbers; comparisons */
+    SAME(d.lane_ops[COST_ALU], 3 + 6 + 6 * 8); /* addresses; element numbers; who wins, value and index */
     kern_count(&f->cx, kern_steps(f, q), &d);
     SAME(d.lane.global_read, 48); /* both sides of the guard */
     SAME(d.lane_ops[COST_ALU],

@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { FREE, ALU, DIV, SPECIAL, CONVERT, MEMORY };
+enum { PAIR_OPS = 8 }; /* operations of a fold2 */
 enum { LINE_MOST = 8192, FIELDS = 64, DOMAINS = 64, STRIPES = 256, DEPTH = 16 };
 
 static int op_class(const char *op) { /* -1: an unknown operator */
@@ -291,8 +292,10 @@ static bool instruction(Reader *r) {
     const int cls = dot ? op_class(dot) : -1;
     const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
     if (needs_class && cls < 0) return wrong(r, "an unknown operator");
-    if (same_text(op, "op") || same_text(op, "fold") || same_text(op, "fold2"))
+    if (same_text(op, "op") || same_text(op, "fold"))
         op_add(r, cls, own);
+    else if (same_text(op, "fold2"))
+        for (int i = 0; i < PAIR_OPS; i++) op_add(r, cls, own);
     else if (same_text(op, "packfold"))
         op_add(r, cls, 'e');
     else if (same_text(op, "elem"))

@@ -2,16 +2,18 @@
 """How well do cost policies choose? Trials that rowfold-collect made -> a fit to the split `train`, and figures per split.
 
     python3 tools/model/judge.py --rowfold R --store trials.db --design results/model/cpu.suite [--calibration FILE] [--fit FILE]
-        [--splits train,shapes,operators,types] [--score-with FILE] [--json FILE]
+        [--splits train,shapes,operators,types] [--score-with FILE] [--transfer FILE] [--json FILE]
 
 --fit FILE writes a calibration that is fitted to the trials of `train`, on top of --calibration; without it --score-with (or the
-nominal coefficients) is judged. Only the splits that are named are looked at: one that is held out is looked at once.
+nominal coefficients) is judged. --transfer FILE takes from a calibration of another device what both kinds of machine have
+(copy, cached, alu, div, special, access, step, row, launch), and nominal coefficients else. Only the splits that are named are looked at: one that is held out is looked at once.
 
 Of each problem: regret is the time of the plan that a policy puts first over the fastest one's, less 1 (plans that it cannot tell
 apart count with their mean); top 8: is one of the plans within 1 % of the fastest among its first 8; rank: Spearman's. The noise
 floor is what measuring alone gives: the regret of choosing by one half of the samples and judging by the other. `fixed` is the best
 single rule: the dimensions that are best in the mean over `train`, wherever a problem has such a plan."""
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -60,6 +62,34 @@ def run(args, *words):
     if out.returncode:
         sys.exit(f"rowfold {' '.join(words)}: {out.stderr}")
     return out.stdout
+
+
+def canonical(o):
+    """As the library writes JSON: keys sorted, no spaces, 17 digits."""
+    if isinstance(o, dict):
+        return "{" + ",".join(json.dumps(k) + ":" + canonical(o[k]) for k in sorted(o)) + "}"
+    if isinstance(o, list):
+        return "[" + ",".join(map(canonical, o)) + "]"
+    if isinstance(o, float):
+        s = re.sub(r"e([+-]?)0*(\d)", lambda m: "e" + m[1].strip("+") + m[2], f"{o:.17g}")
+        return s if re.search(r"[.e]", s) else s + ".0"
+    return json.dumps(o, ensure_ascii=False)
+
+
+SHARED = ["copy", "cached", "alu", "div", "special", "access", "step", "row", "launch"]
+
+
+def transferred(args, store, path, out):
+    """A calibration for the device of the store, with the shared coefficients of another's."""
+    own, other = os.path.join(os.path.dirname(out), "own.calibration"), json.load(open(path))
+    run(args, "calibrate", "--trials", "--store", store, "-o", own, "-q")
+    doc, value = json.load(open(own)), {c["name"]: c["value"] for c in other["coefficients"]}
+    for c in doc["coefficients"]:
+        c["value"] = value[c["name"]] if c["name"] in SHARED else c["nominal"]
+    del doc["hash"]
+    doc["hash"] = hashlib.sha256(canonical(doc).encode()).hexdigest()
+    open(out, "w").write(canonical(doc))
+    return out
 
 
 def ranks(v):
@@ -187,7 +217,7 @@ def main():
     p.add_argument("--rowfold", default="build/cli/rowfold")
     for o in ("store", "design"):
         p.add_argument("--" + o, required=True)
-    for o in ("calibration", "fit", "score-with", "json", "worst"):
+    for o in ("calibration", "fit", "score-with", "transfer", "json", "worst"):
         p.add_argument("--" + o)
     p.add_argument("--splits", default="train")
     args = p.parse_args()
@@ -199,6 +229,8 @@ def main():
         if args.fit:
             run(args, "calibrate", "--trials", "--store", train, "-o", args.fit, "-q", *on_top)
         using = args.fit or args.score_with
+        if args.transfer:
+            using = transferred(args, train, args.transfer, os.path.join(tmp, "transfer.calibration"))
         scored = json.loads(run(args, "trials", "--scores", "--store", train, *(["--calibration", using] if using else [])))
         rule = rule_of(group(scored["trials"]))
         nominal = {}
