@@ -27,7 +27,8 @@ typedef struct OracleOptions {
     int joins;        /* levels of the tree above the lanes */
     Stat stat;        /* how paired statistics are taken */
     bool reciprocal;  /* f32 divisions by a row's own value may multiply by its reciprocal: 2 ulp */
-    bool fast_exp;    /* exp of f32 by the hardware's 2^(x log2 e): relative 2^-22 + |x| 2^-23, subnormals may be 0 */
+    bool fast_exp;    /* exp of f32, with native_math by the hardware's 2^(x log2 e): relative 2^-22 + |x| 2^-23,
+                         subnormals    may be 0; without it within 2 ulp */
     bool native_math; /* the device's own functions: 4 ulp, and 2 for divisions and roots of f32 */
 } OracleOptions;
 

@@ -170,7 +170,7 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
     const REAL k = (REAL)(2 * l->u * ulp);
     const bool can_underflow = ulp > 0 && op != OP_ADD && op != OP_SUB; /* sums of subnormals are exact */
     /* in f64 sigmoid is 1 / (1 + exp(-x)) as it is written, whose exp overflows where the result would be subnormal */
-    const bool fast = op == OP_EXP && ty == TY_F32 && w->o.fast_exp;
+    const bool fast = op == OP_EXP && ty == TY_F32 && w->o.fast_exp && w->o.native_math;
     const double lost = ty == TY_F64 && op == OP_SIGMOID ? 0x1p-1022 : fast ? 0x1p-126 : l->tiny * fmax(1, ulp);
     const REAL tiny = can_underflow ? (REAL)lost : 0;
     const REAL *X = a[0].v, *Y = a[1].v, *Z = a[2].v;

@@ -26,7 +26,7 @@ double work_ulp(const Work *w, Op op, Ty t) {
     if (t != TY_F32)
         return op_info(op)->cost == COST_SPECIAL ? fmax(2, ulp) : ulp; /* the table is for f32; f64 is libm's */
     if (op == OP_DIV && w->o.reciprocal) return 2;
-    if (!w->o.native_math) return ulp;
+    if (!w->o.native_math) return op == OP_EXP && w->o.fast_exp ? 2 : ulp; /* the shorter polynomial */
     if (op == OP_DIV || op == OP_SQRT || op == OP_RSQRT) return 2;
     return op_info(op)->cost == COST_SPECIAL ? fmax(4, ulp) : ulp;
 }

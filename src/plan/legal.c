@@ -221,7 +221,7 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "split=%d: not on %s machines", plan->split, kind_text(kind));
     if (plan->stages && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "stages=%d: not on %s machines", plan->stages, kind_text(kind));
-    if (plan->exp == EXP_FAST && (kind != KIND_CUDA || pb->caps.poly_math))
+    if (plan->exp == EXP_FAST && kind != KIND_HOST && (kind != KIND_CUDA || pb->caps.poly_math))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "exp=fast: not on %s machines%s", kind_text(kind),
                     pb->caps.poly_math ? " with rowfold's own functions" : "");
     if (plan->cluster > (pb->caps.max_cluster > 1 && kind == KIND_CUDA ? pb->caps.max_cluster : 1))

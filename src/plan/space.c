@@ -756,6 +756,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
         set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
+        if (has_exp(pb->prog) && pb->caps.poly_math) set_dim(cx, out, DIM_exp, (const int[]){EXP_FAST}, 1);
         if (can_stagger(cx, pb, out)) set_dim(cx, out, DIM_stagger, (const int[]){0, 1}, 2);
         host_threads(cx, pb, elements, out);
         set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER},

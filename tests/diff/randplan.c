@@ -14,7 +14,8 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_stagger: return c->kind == KIND_HOST && !rng_int(r, 3) ? v : 0;
     case DIM_early: return c->kind == KIND_CUDA || c->kind == KIND_METAL ? v : 0;
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
-    case DIM_exp: return v != EXP_FAST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;
+    case DIM_exp:
+        return v != EXP_FAST || c->kind == KIND_HOST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;
     case DIM_cluster: return c->kind == KIND_CUDA && c->max_cluster > 1 && !rng_int(r, 6) ? v : 1;
     case DIM_segments: return c->kind != KIND_HOST && !rng_int(r, 4) ? v : 0;
     case DIM_stages: return c->kind == KIND_CUDA && !rng_int(r, 4) ? v : 0;

@@ -1,7 +1,7 @@
-/* exhaust_math OP [STEP]: the expansion of OP (exp, log, ...) on all 2^32 inputs, or every STEP-th, against libm; of
- * pow, on 2^32 / STEP seeded pairs. Prints the worst distance in ulp and where. The expansion is written out as C and
- * compiled, which makes a run a matter of minutes; one input in 4,096 is also evaluated by num_op, and the two must
- * agree to the bit. Not part of the test suite. Needs a `cc` for a machine with fused multiply-add. */
+/* exhaust_math OP [STEP]: the expansion of OP (exp, fast_exp, log, ...) on all 2^32 inputs, or every STEP-th, against
+ * libm; of pow, on 2^32 / STEP seeded pairs. Prints the worst distance in ulp and where. The expansion is written out
+ * as C and compiled, which makes a run a matter of minutes; one input in 4,096 is also evaluated by num_op, and the two
+ * must agree to the bit. Not part of the test suite. Needs a `cc` for a machine with fused multiply-add. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,12 +119,15 @@ static float by_num_op(const Expansion *e, float x, float y) {
 int main(int argc, char **argv) {
     Op op;
     int64_t step = argc > 2 ? atoll(argv[2]) : 1;
-    if (argc < 2 || argc > 3 || step < 1 || !op_find(argv[1], FORM_F, &op) || op_info(op)->cost != COST_SPECIAL) {
-        fprintf(stderr, "usage: exhaust_math OP [STEP], OP one of exp exp2 log log2 tanh erf sigmoid rsqrt pow\n");
+    const bool fast = argc > 1 && strcmp(argv[1], "fast_exp") == 0;
+    if (argc < 2 || argc > 3 || step < 1 || !op_find(fast ? "exp" : argv[1], FORM_F, &op) ||
+        op_info(op)->cost != COST_SPECIAL) {
+        fprintf(stderr,
+                "usage: exhaust_math OP [STEP], OP one of exp fast_exp exp2 log log2 tanh erf sigmoid rsqrt pow\n");
         return 2;
     }
     static Expansion e;
-    expansion_make(&e, op);
+    expansion_make(&e, op, fast ? EXP_FAST : EXP_EXACT);
     Run *run = compile(&e);
     if (!run) {
         fprintf(stderr, "exhaust_math: cannot compile the expansion\n");

@@ -16,9 +16,10 @@ typedef struct Expansion { /* of op, on inputs x and y: slots 0 and 1 of k */
     int result;
 } Expansion;
 
-static inline void expansion_make(Expansion *e, Op op) {
+static inline void expansion_make(Expansion *e, Op op, int exp) { /* exp: of a plan */
     *e = (Expansion){.op = op, .cx = {.a = arena_new(&alloc_libc, NULL)}};
     e->b = (Kb){.cx = &e->cx, .k = &e->k};
+    e->k.plan.exp = exp;
     int in[2];
     for (int i = 0; i < 2; i++)
         in[i] = kb_ins(&e->b, (Ins){.k = K_SLOT, .ty = TY_F32, .rank = RANK_ELEM, .a = {-1, -1, -1}, .imm = i});

@@ -719,7 +719,7 @@ static void test_legal(void **state) {
     assert_int_equal(plan_read(&cx, "W=1024 V=4 early=on min-groups=2", &plan), OK);
     assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), OK);
     caps_preset("avx2", &pb.caps);
-    static const char *const gpu[] = {"W=8 early=on", "W=8 exp=fast", "W=8 overlap=on", "W=8 cluster=2"};
+    static const char *const gpu[] = {"W=8 early=on", "W=8 overlap=on", "W=8 cluster=2"};
     for (int i = 0; i < COUNT(gpu); i++) {
         assert_int_equal(plan_read(&cx, gpu[i], &plan), OK);
         assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), ERR_REFUSED);

@@ -85,6 +85,7 @@ static void test_legal(void **state) {
                 {"W=64 early=on", S_PLAN_MACHINE},
                 {"W=64 min-groups=2", S_PLAN_MACHINE},
                 {"W=64 prefetch=1", S_PLAN_MACHINE},
+                {"W=64 exp=fast", S_PLAN_MACHINE},
                 {"W=256 V=4 hold.x=shared", S_PLAN_SHARED},
                 {"W=256 V=4 hold.x=register", S_PLAN_STRIPE}};
     Cx cx = {.a = arena_new(NULL, NULL)};

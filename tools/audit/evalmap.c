@@ -16,7 +16,7 @@ double rules_ulp(const Rules *r, MapOp m, Type t) {
     const MapFact *f = map_fact(m);
     if (t == F64) return f->special ? fmax(2, f->ulp) : f->ulp;
     if (m == M_DIV && r->reciprocal) return 2;
-    if (!r->native) return f->ulp;
+    if (!r->native) return m == M_EXP && r->fast_exp ? 2 : f->ulp; /* the shorter polynomial */
     if (m == M_DIV || m == M_SQRT || m == M_RSQRT) return 2;
     return f->special ? fmax(4, f->ulp) : f->ulp;
 }
@@ -139,7 +139,7 @@ static Cell float_map(const Rules *r, MapOp m, Type ty, const Cell *a, const boo
     if (m == M_TANH || m == M_ERF) g = fminl(g, 2);
     if (m == M_SIGMOID) g = fminl(g, 1);
     if (isnan(g)) g = (long double)INFINITY;
-    const bool fast = m == M_EXP && ty == F32 && r->fast_exp;
+    const bool fast = m == M_EXP && ty == F32 && r->fast_exp && r->native;
     if (fast && c.v > 0) g += c.v * (0x1p-22L + (fabsl(a[0].v) + a[0].e) * 0x1p-23L);
     g += 2 * l->u * ulp * (fabsl(c.v) + g);
     if (ulp > 0 && m != M_ADD && m != M_SUB && fabsl(c.v) + g < l->small && (c.v != 0 || g > 0))

@@ -36,7 +36,8 @@ typedef struct Rules { /* what the plan allows beside rounding; depth of its sum
     int order;         /* 0 the plan's, 1 fixed, 2 serial */
     int stat;
     bool reciprocal, native;
-    bool fast_exp; /* exp of f32 by 2^(x log2 e): 2^-22 + |x| 2^-23 relative, and subnormals may be 0 */
+    bool fast_exp; /* exp of f32, with native_math by 2^(x log2 e): 2^-22 + |x| 2^-23 relative, and subnormals may be 0;
+                      else within 2 ulp */
 } Rules;
 int64_t rules_depth(const Rules *r, bool ordered, int64_t n); /* of a sum of n terms */
 
