@@ -9,8 +9,12 @@ enum { WARP = 32 };
 static void cuda_shared(Emit *e, int i) {
     const Stripe *s = &e->k->stripe[i];
     if (!e->shared_bytes) line(e, "extern __shared__ v4 dynamic[];");
-    line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "; /* %s */", i, e->shared_bytes,
-         s->name ? s->name : "");
+    /* Copies whose place in on-chip memory is a uniform register and more, and which have a cache policy, come out of
+     * NVRTC 13.0 as instructions that are none (illegal instruction, 715). What may differ from lane to lane is no
+     * uniform register: rows is not below 0, so that what is added here is 0. */
+    const bool copied = e->k->plan.stages && e->k->plan.load == LOAD_KEEP;
+    line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "%s; /* %s */", i, e->shared_bytes,
+         copied ? " ^ ((u32)tid & (u32)(rows >> 63))" : "", s->name ? s->name : "");
 }
 
 static const GpuWords words = {.dialect = DIALECT_CUDA,

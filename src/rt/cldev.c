@@ -83,21 +83,35 @@ static const char *loader_open(Loader *cl) {
 
 /* ---- devices ---- */
 
-static int64_t fact(const ClDevice *c, unsigned which) { /* 0 where the device does not tell */
+static bool ask(const ClDevice *c, unsigned which, int64_t *out) {
     union {
         uint32_t word;
         uint64_t wide;
     } x = {.wide = 0};
     size_t n = 0;
-    if (c->cl.device_info(c->id, which, sizeof x, &x, &n)) return 0;
-    return n == 4 ? (int64_t)x.word : (int64_t)x.wide;
+    *out = 0;
+    if (c->cl.device_info(c->id, which, sizeof x, &x, &n)) return false;
+    *out = n == 4 ? (int64_t)x.word : (int64_t)x.wide;
+    return true;
 }
 
-static void text_fact(const ClDevice *c, unsigned which, char *out, size_t cap) {
+static int64_t fact(ClDevice *c, unsigned which) { /* every device must tell it */
+    int64_t x;
+    c->untold |= !ask(c, which, &x);
+    return x;
+}
+
+static int64_t fact_if(const ClDevice *c, unsigned which) { /* 0 where the device does not tell */
+    int64_t x;
+    ask(c, which, &x);
+    return x;
+}
+
+static void text_fact(ClDevice *c, unsigned which, char *out, size_t cap) {
     size_t n = 0;
     out[0] = 0;
     if (c->cl.device_info(c->id, which, 0, NULL, &n) || !n || n > cap || c->cl.device_info(c->id, which, n, out, NULL))
-        out[0] = 0;
+        out[0] = 0, c->untold = true;
     out[cap - 1] = 0;
 }
 
@@ -112,7 +126,7 @@ static bool has_word(const char *words, const char *word) {
  * and Intel's can be asked for. */
 static int subgroup_of(const ClDevice *c, const char *extensions) {
     if (c->is_cpu) return 1;
-    if (has_word(extensions, "cl_nv_device_attribute_query")) return fact(c, DEVICE_WARP_NV) == 32 ? 32 : 1;
+    if (has_word(extensions, "cl_nv_device_attribute_query")) return fact_if(c, DEVICE_WARP_NV) == 32 ? 32 : 1;
     if (has_word(extensions, "cl_intel_required_subgroup_size") &&
         (has_word(extensions, "cl_khr_subgroup_shuffle") || has_word(extensions, "cl_intel_subgroups"))) {
         size_t size[16] = {0}, n = 0;
@@ -147,7 +161,7 @@ static void describe(ClDevice *c, int ordinal, char *extensions, size_t cap) {
     text_fact(c, DRIVER_VERSION, driver, sizeof driver);
     text_fact(c, DEVICE_VERSION, version, sizeof version);
     text_fact(c, DEVICE_EXTENSIONS, extensions, cap);
-    if (c->cl.platform_info(c->platform, PLATFORM_NAME, sizeof platform, platform, NULL)) platform[0] = 0;
+    c->untold |= c->cl.platform_info(c->platform, PLATFORM_NAME, sizeof platform, platform, NULL) != 0;
     platform[sizeof platform - 1] = 0;
     c->is_cpu = (fact(c, DEVICE_TYPE) & TYPE_CPU) != 0;
     caps_preset(c->is_cpu ? "pocl" : "opencl", caps);
@@ -158,9 +172,9 @@ static void describe(ClDevice *c, int ordinal, char *extensions, size_t cap) {
     caps->subgroup = subgroup_of(c, extensions);
     caps->units = (int)i64_max(1, fact(c, DEVICE_UNITS));
     caps->shared_bytes = fact(c, DEVICE_LOCAL_BYTES);
-    caps->has_f64 = fact(c, DEVICE_DOUBLE_FP) != 0 || has_word(extensions, "cl_khr_fp64");
-    caps->cache_line = fact(c, DEVICE_CACHE_LINE);
-    *(c->is_cpu ? &caps->l3_bytes : &caps->l2_bytes) = fact(c, DEVICE_CACHE_BYTES);
+    caps->has_f64 = fact_if(c, DEVICE_DOUBLE_FP) != 0 || has_word(extensions, "cl_khr_fp64");
+    caps->cache_line = fact_if(c, DEVICE_CACHE_LINE);
+    *(c->is_cpu ? &caps->l3_bytes : &caps->l2_bytes) = fact_if(c, DEVICE_CACHE_BYTES);
     c->argument_bytes = fact(c, DEVICE_MOST_PARAMETERS);
     judge(c, caps->has_f64);
     snprintf(c->d.identity, sizeof c->d.identity, "%s; %s; %s; driver %s; %d units; %s%s%s", model, platform, version,
@@ -201,7 +215,8 @@ static const char *look(const Loader *cl, Present *out) {
     return out->n ? NULL : "no OpenCL platform has a device";
 }
 
-static Err add(Cx *cx, Rt *rt, const Loader *cl, const Present *here, int i) {
+/* One that does not say what it is is left out: nothing is planned for who knows what. */
+static Err add(Cx *cx, Rt *rt, const Loader *cl, const Present *here, int i, bool *untold) {
     enum { EXTENSIONS = 32768 };
     ClDevice *c = rt_get(rt, sizeof *c);
     char *extensions = rt_get(rt, EXTENSIONS);
@@ -215,11 +230,13 @@ static Err add(Cx *cx, Rt *rt, const Loader *cl, const Present *here, int i) {
         c->next = (uintptr_t)1 << 44; /* far from what pointers of this process are by default */
         pthread_mutex_init(&c->lock, NULL);
         describe(c, i, extensions, EXTENSIONS);
-        err = rt_add(cx, rt, &c->d);
-        if (err) pthread_mutex_destroy(&c->lock);
+        if (!c->untold) err = rt_add(cx, rt, &c->d);
+        if (err || c->untold) pthread_mutex_destroy(&c->lock);
     }
+    const bool left_out = !err && c->untold;
+    *untold |= left_out;
     rt_put(rt, extensions);
-    if (err) rt_put(rt, c);
+    if (err || left_out) rt_put(rt, c);
     return err;
 }
 
@@ -234,8 +251,11 @@ static Err opencl_find(Cx *cx, Rt *rt, const char *name, Device **out) {
         return diag(cx, S_RT_NO_OPENCL, NOWHERE, "`rowfold devices` lists what is here", "no device `%s`: %s", name,
                     wrong);
     Err err = OK;
-    for (int i = 0; i < here.n && !err; i++) err = add(cx, rt, &cl, &here, i);
+    bool untold = false;
+    for (int i = 0; i < here.n && !err; i++) err = add(cx, rt, &cl, &here, i, &untold);
     if (!err) rt_find_added(rt, name, out);
+    if (!err && !*out && untold)
+        return diag(cx, S_RT_OPENCL, NOWHERE, NULL, "%s: its driver does not tell what it is", name);
     return err;
 }
 

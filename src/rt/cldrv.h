@@ -82,7 +82,7 @@ typedef struct ClDevice {
     ClDeviceId id;
     ClContext ctx; /* made at first use, as are the queues */
     ClQueue queue, timed;
-    bool is_cpu;
+    bool is_cpu, untold;    /* untold: the driver does not say what it is */
     int64_t argument_bytes; /* most that a kernel takes; 0: not known */
     char lacks[160];        /* why its results could differ from those of other devices; "": nothing */
     char options[128];      /* of the compiler */

@@ -134,9 +134,10 @@ void cuda_leave(CudaDevice *c, bool pushed) {
 
 /* ---- devices ---- */
 
-static int attribute(const CudaDevice *c, int which) {
+static int attribute(CudaDevice *c, int which) {
     int x = 0;
-    return c->cu.device_attribute(&x, which, c->ordinal) ? 0 : x;
+    c->untold |= c->cu.device_attribute(&x, which, c->ordinal) != 0;
+    return x;
 }
 
 static void describe(CudaDevice *c) {
@@ -144,8 +145,7 @@ static void describe(CudaDevice *c) {
     char model[96] = "?";
     int major = attribute(c, ATTR_MAJOR), minor = attribute(c, ATTR_MINOR), driver = 0;
     double bits = attribute(c, ATTR_BUS_BITS), khz = attribute(c, ATTR_MEMORY_KHZ);
-    c->cu.device_name(model, sizeof model, c->ordinal);
-    c->cu.driver_version(&driver);
+    c->untold |= c->cu.device_name(model, sizeof model, c->ordinal) || c->cu.driver_version(&driver);
     caps_preset("h200", caps);
     snprintf(c->d.name, sizeof c->d.name, "cuda:%d", c->ordinal);
     snprintf(caps->name, sizeof caps->name, "cuda:%d", c->ordinal);
@@ -176,7 +176,8 @@ static void describe(CudaDevice *c) {
 static void cuda_close(Device *d) {
     CudaDevice *c = (CudaDevice *)d;
     bool pushed;
-    if (c->stream && cuda_enter(NULL, c, &pushed) == OK) {
+    if (c->stream) {
+        cuda_enter(NULL, c, &pushed); /* as in cuda_put */
         c->cu.stream_free(c->stream);
         cuda_leave(c, pushed);
     }
@@ -202,10 +203,10 @@ static Err cuda_open(Cx *cx, Rt *rt) {
             c->d.rt = rt;
             pthread_mutex_init(&c->lock, NULL);
             nvrtc_open(&c->rtc);
-            c->cu.device_get(&c->ordinal, i);
+            c->untold = c->cu.device_get(&c->ordinal, i) != 0;
             describe(c);
-            err = rt_add(cx, rt, &c->d);
-            if (err) cuda_close(&c->d);
+            if (!c->untold) err = rt_add(cx, rt, &c->d);
+            if (err || c->untold) cuda_close(&c->d); /* nothing is planned for who knows what */
         }
         if (err) {
             dlclose(cu.lib);
@@ -283,7 +284,8 @@ static bool load(CudaDevice *c, const Unit *u, bool loose, CuModule *mod, CuFunc
 
 static void module_put(CudaDevice *c, CudaModule *m) {
     bool pushed;
-    if ((m->mod || m->loose_mod) && cuda_enter(NULL, c, &pushed) == OK) {
+    if (m->mod || m->loose_mod) {
+        cuda_enter(NULL, c, &pushed); /* as in cuda_put */
         cuda_chain_free(c, &m->chain);
         cuda_work_free(c, &m->work);
         if (m->mod) c->cu.module_unload(m->mod);
@@ -296,12 +298,13 @@ static void module_put(CudaDevice *c, CudaModule *m) {
     rt_put(c->d.rt, m);
 }
 
-static void facts_read(const CudaDevice *c, const CudaModule *m, Facts *f) {
-    c->cu.function_attribute(&f->registers, FN_REGISTERS, m->fn);
-    c->cu.function_attribute(&f->local_bytes, FN_LOCAL, m->fn);
-    c->cu.function_attribute(&f->shared_bytes, FN_SHARED, m->fn);
+static int facts_read(const CudaDevice *c, const CudaModule *m, Facts *f) {
+    int err = c->cu.function_attribute(&f->registers, FN_REGISTERS, m->fn);
+    if (!err) err = c->cu.function_attribute(&f->local_bytes, FN_LOCAL, m->fn);
+    if (!err) err = c->cu.function_attribute(&f->shared_bytes, FN_SHARED, m->fn);
     c->cu.occupancy(&f->groups_per_unit, m->fn, (int)m->threads, m->shared_bytes);
     f->shared_bytes += (int)m->shared_bytes;
+    return err;
 }
 
 /* Can the device run all groups of a cluster at once? */
@@ -340,7 +343,11 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
         packs_check(u, &m->check);
         ok = load(c, u, false, &m->mod, &m->fn, &m->m.facts, &fail);
     }
-    if (ok) facts_read(c, m, &m->m.facts);
+    if (ok && facts_read(c, m, &m->m.facts)) { /* whether it spills must be known */
+        fail.slug = S_BUILD_LOAD;
+        snprintf(fail.text, sizeof fail.text, "%s does not tell what `%s` takes", d->name, u->entry);
+        ok = false;
+    }
     if (ok && m->m.facts.local_bytes > u->private_bytes) { /* by the driver's count, which is the one that runs */
         fail.slug = S_BUILD_SPILLS;
         snprintf(fail.text, sizeof fail.text, "`%s` has %d bytes of local memory, %lld of them meant; registers=%d",
@@ -539,10 +546,9 @@ static Err cuda_get(Cx *cx, Device *d, size_t bytes, Mem **out) {
 static void cuda_put(Mem *m) {
     CudaDevice *c = (CudaDevice *)m->dev;
     bool pushed;
-    if (cuda_enter(NULL, c, &pushed) == OK) {
-        c->cu.mem_free((CuPtr)(uintptr_t)m->at);
-        cuda_leave(c, pushed);
-    }
+    cuda_enter(NULL, c, &pushed); /* where it fails, the driver may still know whose this is */
+    c->cu.mem_free((CuPtr)(uintptr_t)m->at);
+    cuda_leave(c, pushed);
     rt_put(m->dev->rt, m);
 }
 

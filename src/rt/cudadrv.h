@@ -126,6 +126,7 @@ typedef struct CudaDevice {
     Nvrtc rtc;
     CuDevice ordinal;
     char arch[16];
+    bool untold;           /* the driver does not say what it is */
     CuContext _Atomic ctx; /* the caller's at first use, else the primary one */
     bool primary;          /* which we hold */
     CuStream stream;       /* for timing */

@@ -130,9 +130,9 @@ static Err metal_open(Cx *cx, Rt *rt) {
 /* A pipeline of the unit's text, retained; NULL with fail. */
 static Id pipeline(const MetalDevice *c, const Unit *u, bool loose, Fail *fail) {
     static const char define[] = "#define ROWFOLD_LOOSE\n";
-    Id error = NULL, options = send(send(objc_getClass("MTLCompileOptions"), "alloc"), "init");
     char *all = rt_get(c->d.rt, u->bytes + sizeof define);
     if (!all) return NULL;
+    Id error = NULL, options = send(send(objc_getClass("MTLCompileOptions"), "alloc"), "init");
     memcpy(all, define, sizeof define - 1);
     memcpy(all + sizeof define - 1, u->text, u->bytes);
     /* From macOS 15 on there is mathMode, before it fastMathEnabled: both forbid reassociation. */

@@ -58,8 +58,10 @@ bool nvrtc_open(Nvrtc *n) {
         snprintf(n->why, sizeof n->why, "libnvrtc lacks %s", fns[i].name);
         return false;
     }
-    n->version(&n->major, &n->minor);
-    return true;
+    if (n->version(&n->major, &n->minor) == 0) return true;
+    nvrtc_close(n);
+    snprintf(n->why, sizeof n->why, "libnvrtc does not tell its version");
+    return false;
 }
 
 void nvrtc_close(Nvrtc *n) {

@@ -6,7 +6,9 @@
 #include <string.h>
 
 enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6, MOST_ROUNDS = 16 };
-static const int64_t host_sample_ns = 10000000, device_sample_ns = 5000000;
+/* A sample is a thousand calls, but within these: of calls of a microsecond ten milliseconds would show no more; and a
+ * device's own clock sees nothing of what else the machine does. */
+static const int64_t least_sample_ns = 1000000, host_sample_ns = 10000000, device_sample_ns = 5000000;
 /* Gains below are not worth a change of the bits that order=plan gives. */
 static const double least_gain = 0.01;
 /* Standard errors of the mean that a difference must exceed: a chance of 1 % for each finalist to pass by luck. */
@@ -78,8 +80,9 @@ static Err build(Cx *cx, Contest *c, int i) {
 
 static Err take_time(Cx *cx, Contest *c, int i, Times *t) {
     Search *s = c->s;
-    /* a device's own clock sees nothing of what else the machine does */
-    const int64_t ns = dev_caps(s->dev)->kind == KIND_HOST ? host_sample_ns : device_sample_ns;
+    const int64_t most = dev_caps(s->dev)->kind == KIND_HOST ? host_sample_ns : device_sample_ns;
+    const double calls_ns = 1000 * c->in[i].t->times.median;
+    const int64_t ns = (int64_t)fmin(fmax(calls_ns, (double)least_sample_ns), (double)most);
     Ask q = {.threads = s->threads, .samples = 1, .sample_ns = ns};
     return s->worker ? worker_time(cx, s->worker, c->in[i].slot, &q, t)
                      : bed_time(cx, s->bed, s->finalist[c->in[i].slot], s->threads, 1, ns, 0, t);

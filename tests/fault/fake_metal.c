@@ -38,7 +38,7 @@ Both objc_msgSend(Object *self, const char *op, unsigned long a, unsigned long b
 static Object *made(const char *kind, const char *text) {
     Object *o = calloc(1, sizeof *o);
     *o = (Object){.kind = kind, .refs = 1, .text = text ? strdup(text) : NULL};
-    __atomic_add_fetch(&fake_metal.live, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&fake_metal.turn.live, 1, __ATOMIC_RELAXED);
     return o;
 }
 
@@ -46,7 +46,7 @@ static void release(Object *o) {
     if (__atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL)) return;
     free(o->text);
     free(o);
-    __atomic_sub_fetch(&fake_metal.live, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&fake_metal.turn.live, 1, __ATOMIC_RELAXED);
 }
 
 static Object *later(Object *o) { /* released with the pool */
@@ -78,8 +78,11 @@ void objc_autoreleasePoolPop(const int *mark) {
 }
 
 static bool fails(const char *op) {
-    return (fake_metal.refuse && !strcmp(op, fake_metal.refuse)) ||
-           __atomic_fetch_sub(&fake_metal.left, 1, __ATOMIC_RELAXED) == 1;
+    if (fake_metal.refuse && !strcmp(op, fake_metal.refuse)) return true;
+    __atomic_add_fetch(&fake_metal.turn.calls, 1, __ATOMIC_RELAXED);
+    if (__atomic_fetch_sub(&fake_metal.turn.left, 1, __ATOMIC_RELAXED) != 1) return false;
+    fake_metal.turn.failed = op;
+    return true;
 }
 
 void *MTLCreateSystemDefaultDevice(void) {

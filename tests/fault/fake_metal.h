@@ -14,14 +14,16 @@ typedef struct FakeWork {
 } FakeWork;
 
 typedef struct FakeMetal {
+    struct {                    /* as in turns.h: of the messages that can fail, one does in its turn */
+        long left, calls, live; /* live: objects that exist */
+        const char *failed;
+    } turn;
     const FakeWork *work; /* makes something of texts and dispatches (tests/metal/framework.c); NULL: nobody */
-    int live;             /* objects that exist */
     int pipelines;        /* that were made */
     char text[64];        /* begin of the text that was compiled last */
     bool safe_math;       /* was asked for */
     bool old_system;      /* no setMathMode: */
     const char *refuse;   /* a message that fails */
-    long left;            /* the how many-th of those that can fail does; 0: none; below: how many there were */
     unsigned long width, most_lanes, status, family;
     /* of the encoder */
     const void *buffer[32];                                 /* contents; offset */

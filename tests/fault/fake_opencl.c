@@ -19,6 +19,25 @@ typedef struct Last {
 } Last;
 Last fake_last;
 
+typedef struct Turn { /* as in turns.h */
+    long left, calls, live;
+    const char *failed;
+} Turn;
+Turn fake_turn;
+
+static int in_turn(const char *fn) {
+    __atomic_add_fetch(&fake_turn.calls, 1, __ATOMIC_RELAXED);
+    if (__atomic_fetch_sub(&fake_turn.left, 1, __ATOMIC_RELAXED) != 1) return 0;
+    fake_turn.failed = fn;
+    return 1;
+}
+enum { OUT_OF_RESOURCES = -5 };
+#define TURN \
+    if (in_turn(__func__)) return OUT_OF_RESOURCES
+static void live(int by) {
+    __atomic_add_fetch(&fake_turn.live, by, __ATOMIC_RELAXED);
+}
+
 static const char *word(const char *w) {
     const char *all = getenv("FAKE_OPENCL");
     const char *at = all ? strstr(all, w) : NULL;
@@ -38,6 +57,7 @@ static int put_text(const char *s, size_t cap, void *out, size_t *size) {
 static char thing; /* what every handle points to */
 
 int clGetPlatformIDs(unsigned n, void **out, unsigned *count) {
+    TURN;
     (void)n;
     if (word("start")) return -6;
     if (word("noplatform")) return -1001;
@@ -45,16 +65,19 @@ int clGetPlatformIDs(unsigned n, void **out, unsigned *count) {
     return 0;
 }
 int clGetPlatformInfo(void *p, unsigned which, size_t cap, void *out, size_t *size) {
+    TURN;
     (void)p, (void)which;
     return put_text("Fake platform", cap, out, size);
 }
 int clGetDeviceIDs(void *p, uint64_t type, unsigned n, void **out, unsigned *count) {
+    TURN;
     (void)p, (void)type, (void)n;
     if (word("nodevice")) return -1;
     *out = &thing, *count = 1;
     return 0;
 }
 int clGetDeviceInfo(void *d, unsigned which, size_t cap, void *out, size_t *size) {
+    TURN;
     const char *more = word("nvidia")  ? " cl_nv_device_attribute_query"
                        : word("intel") ? " cl_intel_required_subgroup_size cl_khr_subgroup_shuffle"
                                        : "";
@@ -84,30 +107,38 @@ int clGetDeviceInfo(void *d, unsigned which, size_t cap, void *out, size_t *size
     }
 }
 
-static void *made(int fails, int *err) {
+static void *made(const char *fn, int fails, int *err) {
+    if (in_turn(fn)) fails = OUT_OF_RESOURCES;
     *err = fails;
+    live(!fails);
     return fails ? NULL : &thing;
 }
 void *clCreateContext(const intptr_t *p, unsigned n, void *const *d, void *f, void *u, int *err) {
     (void)p, (void)n, (void)d, (void)f, (void)u;
-    return made(word("context") ? -2 : 0, err);
+    return made(__func__, word("context") ? -2 : 0, err);
 }
 void *clCreateCommandQueue(void *c, void *d, uint64_t bits, int *err) {
     (void)c, (void)d, (void)bits;
-    return made(0, err);
+    return made(__func__, 0, err);
 }
-#define RELEASE(name)   \
-    int name(void *x) { \
-        (void)x;        \
-        return 0;       \
+#define RELEASE(name)                                 \
+    int name(void *x) {                               \
+        (void)x;                                      \
+        live(-1);                                     \
+        return in_turn(#name) ? OUT_OF_RESOURCES : 0; \
     }
 RELEASE(clReleaseContext)
 RELEASE(clReleaseCommandQueue)
 RELEASE(clReleaseProgram)
 RELEASE(clReleaseKernel)
 RELEASE(clReleaseEvent)
-RELEASE(clFlush)
+int clFlush(void *q) {
+    (void)q;
+    TURN;
+    return 0;
+}
 int clFinish(void *q) {
+    TURN;
     (void)q;
     return word("sync") ? -5 : 0;
 }
@@ -116,35 +147,42 @@ int clFinish(void *q) {
 
 void *clCreateBuffer(void *c, uint64_t bits, size_t n, void *host, int *err) {
     (void)c, (void)bits, (void)host;
-    void *p = word("memory") ? NULL : malloc(n);
-    *err = p ? 0 : -4;
+    const int turn = in_turn(__func__);
+    void *p = word("memory") || turn ? NULL : malloc(n);
+    *err = p ? 0 : turn ? OUT_OF_RESOURCES : -4;
+    live(p != NULL);
     return p;
 }
 int clReleaseMemObject(void *m) {
     free(m);
-    return 0;
+    live(-1);
+    return in_turn(__func__) ? OUT_OF_RESOURCES : 0;
 }
 int clEnqueueWriteBuffer(void *q, void *m, unsigned block, size_t at, size_t n, const void *from, unsigned nwait,
                          void *const *wait, void **event) {
+    TURN;
     (void)q, (void)block, (void)nwait, (void)wait, (void)event;
     memcpy((char *)m + at, from, n);
     return 0;
 }
 int clEnqueueReadBuffer(void *q, const void *m, unsigned block, size_t at, size_t n, void *to, unsigned nwait,
                         void *const *wait, void **event) {
+    TURN;
     (void)q, (void)block, (void)nwait, (void)wait, (void)event;
     memcpy(to, (const char *)m + at, n);
     return 0;
 }
 int clEnqueueCopyBuffer(void *q, const void *from, void *to, size_t at, size_t to_at, size_t n, unsigned nwait,
                         void *const *wait, void **event) {
+    TURN;
     (void)q, (void)nwait, (void)wait;
     memcpy((char *)to + to_at, (const char *)from + at, n);
-    if (event) *event = &thing;
+    if (event) *event = &thing, live(1);
     return 0;
 }
 int clEnqueueFillBuffer(void *q, void *m, const void *pattern, size_t each, size_t at, size_t n, unsigned nwait,
                         void *const *wait, void **event) {
+    TURN;
     (void)q, (void)nwait, (void)wait, (void)event;
     for (size_t i = 0; i + each <= n; i += each) memcpy((char *)m + at + i, pattern, each);
     return 0;
@@ -155,21 +193,23 @@ int clEnqueueFillBuffer(void *q, void *m, const void *pattern, size_t each, size
 void *clCreateProgramWithSource(void *c, unsigned n, const char *const *text, const size_t *bytes, int *err) {
     (void)c, (void)n, (void)text, (void)bytes;
     fake_last.programs++;
-    return made(0, err);
+    return made(__func__, 0, err);
 }
 void *clCreateProgramWithBinary(void *c, unsigned n, void *const *d, const size_t *bytes,
                                 const unsigned char *const *binary, int *status, int *err) {
     (void)c, (void)n, (void)d, (void)bytes, (void)binary;
     fake_last.binaries++;
     *status = word("binary") ? -42 : 0;
-    return made(*status, err);
+    return made(__func__, *status, err);
 }
 int clBuildProgram(void *p, unsigned n, void *const *d, const char *options, void *f, void *u) {
+    TURN;
     (void)p, (void)n, (void)d, (void)f, (void)u;
     snprintf(fake_last.options, sizeof fake_last.options, "%s", options);
     return word("build") ? -11 : 0;
 }
 int clGetProgramInfo(void *p, unsigned which, size_t cap, void *out, size_t *size) {
+    TURN;
     static const size_t n = 4;
     (void)p;
     if (which == 0x1165) return put(&n, sizeof n, cap, out, size);
@@ -177,14 +217,16 @@ int clGetProgramInfo(void *p, unsigned which, size_t cap, void *out, size_t *siz
     return 0;
 }
 int clGetProgramBuildInfo(void *p, void *d, unsigned which, size_t cap, void *out, size_t *size) {
+    TURN;
     (void)p, (void)d, (void)which;
     return put_text("fake.cl:1: error: \twords of a compiler", cap, out, size);
 }
 void *clCreateKernel(void *p, const char *name, int *err) {
     (void)p, (void)name;
-    return made(word("kernel") ? -46 : 0, err);
+    return made(__func__, word("kernel") ? -46 : 0, err);
 }
 int clSetKernelArg(void *k, unsigned i, size_t n, const void *x) {
+    TURN;
     (void)k, (void)n;
     if (i == 0) memcpy(&fake_last.offset, x, 8);
     if (i == 1 && n == 8) memcpy(&fake_last.first, x, 8);
@@ -192,6 +234,7 @@ int clSetKernelArg(void *k, unsigned i, size_t n, const void *x) {
     return 0;
 }
 int clGetKernelWorkGroupInfo(void *k, void *d, unsigned which, size_t cap, void *out, size_t *size) {
+    TURN;
     const char *private = word("private="), *group = word("group="), *spills = word("spills=");
     if (spills && fake_last.programs <= strtoull(spills, NULL, 10)) private = "16";
     uint64_t x = which == 0x11B4 && private ? strtoull(private, NULL, 10)
@@ -202,12 +245,14 @@ int clGetKernelWorkGroupInfo(void *k, void *d, unsigned which, size_t cap, void 
 }
 int clEnqueueNDRangeKernel(void *q, void *k, unsigned dims, const size_t *offset, const size_t *global,
                            const size_t *local, unsigned nwait, void *const *wait, void **event) {
+    TURN;
     (void)q, (void)k, (void)dims, (void)offset, (void)nwait, (void)wait;
     fake_last.global = *global, fake_last.local = *local, fake_last.launches++;
-    if (event) *event = &thing;
+    if (event) *event = &thing, live(1);
     return word("launch") ? -52 : 0;
 }
 int clGetEventProfilingInfo(void *e, unsigned which, size_t cap, void *out, size_t *size) {
+    TURN;
     const uint64_t t = which == 0x1282 ? 1000 : 3000; /* every batch takes 2 us */
     (void)e;
     return put(&t, 8, cap, out, size);

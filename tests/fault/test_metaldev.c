@@ -1,6 +1,7 @@
 /* The runtime for Metal over a framework that is not one: what it encodes, what it says when something fails, and that
  * every object it takes it gives back. */
 #include "../unit/rtdesk.h"
+#include "turns.h"
 
 #include "../../src/gen/kern.h"
 #include "../../src/rt/local.h"
@@ -20,24 +21,28 @@ static void open_metal(Desk *k, const char *refuse) {
 
 static void close_metal(Desk *k) {
     close_desk(k);
-    assert_int_equal(fake_metal.live, 0);
+    assert_int_equal(fake_metal.turn.live, 0);
 }
 
-static Unit softmax(Desk *k, const char *plan_text) {
+static Unit softmax_of(Desk *k, Ty ty, int64_t rows, int64_t elements, const char *plan_text) {
     LibKernel *lib;
     Problem pb;
     Plan plan;
     Kern *kern;
     Unit u;
-    int n = library_read(&k->cx, TY_BF16, &lib), at = 0;
+    int n = library_read(&k->cx, ty, &lib), at = 0;
     while (at < n && !str_eq(lib[at].name, "softmax")) at++;
     assert_true(at < n);
-    Shape s = library_shape(lib[at].prog, 7, 1024);
+    Shape s = library_shape(lib[at].prog, rows, elements);
     assert_int_equal(problem_make(&k->cx, lib[at].prog, &s, dev_caps(k->d), 0, &pb), OK);
     assert_int_equal(plan_read(&k->cx, plan_text, &plan), OK);
     assert_int_equal(kern_lower(&k->cx, &pb, &plan, &kern), OK);
     assert_int_equal(unit_emit(&k->cx, &pb, kern, &u), OK);
     return u;
+}
+
+static Unit softmax(Desk *k, const char *plan_text) {
+    return softmax_of(k, TY_BF16, 7, 1024, plan_text);
 }
 
 static void test_device(void **state) {
@@ -148,11 +153,62 @@ static void test_failures(void **state) {
     close_metal(&k);
 }
 
+/* ---- each message and each allocation in its turn (turns.h) ---- */
+
+static void add_metal(Rt *rt) {
+    Cx cx = {.a = arena_new(NULL, NULL)};
+    if (metal_ops.open(&cx, rt) && cx.last->slug != S_OOM && cx.last->slug != S_RT_METAL) fail_msg("%s", cx.last->msg);
+    arena_free(cx.a);
+}
+
+static bool message_fits(const char *failed, Slug slug) {
+    static const struct {
+        const char *op;
+        Slug slug;
+    } of[] = {{"MTLCreateSystemDefaultDevice", S_RT_NO_DEVICE},
+              {"newCommandQueue", S_RT_NO_DEVICE},
+              {"newLibraryWithSource:options:error:", S_BUILD_FAILED},
+              {"newFunctionWithName:", S_BUILD_LOAD},
+              {"newComputePipelineStateWithFunction:error:", S_BUILD_LOAD},
+              {"newBufferWithLength:options:", S_OOM}};
+    for (int i = 0; i < COUNT(of); i++)
+        if (str_eq(of[i].op, failed)) return slug == of[i].slug;
+    return slug == S_RT_METAL;
+}
+
+static bool memory_fits(const char *failed, Slug slug) {
+    (void)failed;
+    return slug == S_OOM || slug == S_RT_NO_DEVICE; /* none where there was no memory for it */
+}
+
+static void test_turns(void **state) {
+    (void)state;
+    Desk k;
+    Turn t;
+    open_metal(&k, NULL);
+    const Unit u = softmax_of(&k, TY_F32, TURN_ROWS, 256, "W=64 V=4");
+    fake_metal = (FakeMetal){.width = 32, .most_lanes = 1024, .family = 1006, .status = 4};
+    Turn *messages = (Turn *)(void *)&fake_metal.turn;
+    Round r = {.device = "metal:0",
+               .unit = &u,
+               .options = options(),
+               .opened = add_metal,
+               .turn = messages,
+               .fits = message_fits};
+    turn_all(&r, 15);
+    const Alloc al = {turn_get, turn_put, &t};
+    r.options.al = &al, r.turn = &t, r.held = messages, r.fits = memory_fits;
+    turn_all(&r, 10);
+    rt_close(k.rt);
+    arena_free(k.cx.a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_launch),
         cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

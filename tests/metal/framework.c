@@ -64,8 +64,11 @@ static bool run(void *compiled, const FakeMetal *f, char *why, size_t cap) {
     for (; r.nmemory < f->args_at; r.nmemory++) {
         const int i = r.nmemory;
         char *at = (char *)(size_t)f->buffer[i];
-        r.memory[i] = (LaneMemory){"a buffer", at ? at + f->offset[i] : nothing, at ? f->bytes[i] - f->offset[i] : 0,
-                                   !c->input[i]};
+        bool input = c->input[i];
+        for (int k = 0; k < f->args_at; k++)
+            input &= c->input[k] || f->buffer[k] != f->buffer[i]; /* nor is it an output's */
+        r.memory[i] =
+            (LaneMemory){"a buffer", at ? at + f->offset[i] : nothing, at ? f->bytes[i] - f->offset[i] : 0, !input};
     }
     r.memory[r.nmemory++] = (LaneMemory){"the arguments", (void *)(size_t)f->args, f->args_bytes, false};
     pthread_mutex_lock(&one);
