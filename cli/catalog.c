@@ -35,11 +35,13 @@ static Rc freeze(Cli *c, const char *word) {
     if (!rc) rc = file_check(c, c->o.output);
     if (!rc) rc = evidence_options(c, &o);
     if (rc) return rc;
+    o.keep = c->o.output;
     progress_start(c);
     const rowfold_status s = rowfold_catalog_freeze(c->ctx, suite.name, suite.text, suite.folder, &o, &json);
     progress_end();
     if (s) return fail_library(c, s);
     if (c->o.output) rc = record_write(c, c->o.output, json);
+    if (!rc) rowfold_replay_done(c->o.output);
     if (!rc && c->o.json)
         rc = record_write(c, NULL, json);
     else if (!rc)

@@ -1,5 +1,5 @@
-/* How far a search is: one line redrawn on a terminal, a plain line every ten seconds elsewhere. Also Ctrl-C: the first
- * ends the search with what it has, the second ends the command. */
+/* How far a search is: one line redrawn on a terminal, a plain line every ten seconds elsewhere. Also Ctrl-C, and the
+ * SIGTERM of a batch system: the first ends the search with what it has, the second ends the command. */
 #include "cli.h"
 
 #include <signal.h>
@@ -19,9 +19,13 @@ static struct timespec first_time; /* the handler's alone */
 static struct Progress {
     bool silent, terminal, colour, drawn;
     double last;
-    int64_t tried; /* at the last event */
-    struct sigaction before;
+    int64_t tried;  /* at the last event */
+    char what[200]; /* at hand when it was last told */
+    struct sigaction before[2];
 } now;
+
+/* A request to end comes as the one or the other. */
+static const int wishes[] = {SIGINT, SIGTERM};
 
 /* Some senders (timeout) signal the process and its group: two signals for one wish. */
 static void on_interrupt(int number) {
@@ -46,8 +50,10 @@ void progress_start(Cli *c) {
     now.terminal = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     now.colour = now.terminal && !(plain && *plain);
     struct sigaction a = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, NULL, &now.before);
-    if (now.before.sa_handler != SIG_IGN) sigaction(SIGINT, &a, NULL);
+    for (int i = 0; i < COUNT(wishes); i++) {
+        sigaction(wishes[i], NULL, &now.before[i]);
+        if (now.before[i].sa_handler != SIG_IGN) sigaction(wishes[i], &a, NULL);
+    }
 }
 
 static const char *short_time(Cli *c, double s) {
@@ -135,7 +141,11 @@ int progress_step(void *user, const rowfold_progress *p) {
 int progress_evidence(void *user, const rowfold_evidence_progress *p) {
     Cli *c = user;
     const double share = p->total > 0 ? (double)p->done / (double)p->total : 0;
-    if (now.silent || p->done == p->total) return stopped;
+    const bool told = strncmp(now.what, p->what, sizeof now.what - 1) == 0;
+    if (now.silent || p->done == p->total || !*p->what) return stopped;
+    if (told && (!now.terminal || p->elapsed_s - now.last < redraw_every_s)) return stopped;
+    snprintf(now.what, sizeof now.what, "%s", p->what);
+    now.last = p->elapsed_s;
     Text t = {0};
     text_fmt(&t, "%d/%d  %s", p->done, p->total, short_time(c, p->elapsed_s));
     if (p->done > 0) text_fmt(&t, ", %s left", short_time(c, p->elapsed_s * (1 - share) / share));
@@ -147,5 +157,5 @@ int progress_evidence(void *user, const rowfold_evidence_progress *p) {
 void progress_end(void) {
     if (now.drawn) fputs("\r\033[K", stderr);
     now.drawn = false;
-    if (!stopped) sigaction(SIGINT, &now.before, NULL);
+    for (int i = 0; i < COUNT(wishes) && !stopped; i++) sigaction(wishes[i], &now.before[i], NULL);
 }

@@ -393,10 +393,14 @@ typedef struct rowfold_evidence_options {
     int rounds;            /* even: 4; at most 10000 */
     const char *primary;   /* the figure that is told of first; NULL: "device.batch.cold" if taken, else the first */
     int64_t archive_bytes; /* outputs up to this are kept whole: 256 KiB */
-    /* between cases or measurements, from the calling thread; non-zero stops: a bench gives what it has, a catalog is
-     * not frozen, a replay goes on when it is called again (both ROWFOLD_STOPPED) */
+    /* between cases or measurements and several times a second while one goes on, from the calling thread; non-zero
+     * stops, and what is at hand counts for nothing: a bench gives what it has before that; a replay, and a catalog
+     * with `keep`, goes on when it is called again (both ROWFOLD_STOPPED) */
     int (*progress)(void *user, const rowfold_evidence_progress *p);
     void *progress_user;
+    /* of catalogs: path that the caller will write it to; KEEP.part remembers the cases until
+     * rowfold_replay_done(keep). NULL: a freeze that is stopped begins anew */
+    const char *keep;
 } rowfold_evidence_options;
 ROWFOLD_API void rowfold_evidence_options_init(rowfold_evidence_options *o);
 
@@ -424,7 +428,7 @@ ROWFOLD_API rowfold_status rowfold_catalog_verify(rowfold_context *ctx, const ch
 ROWFOLD_API rowfold_status rowfold_replay(rowfold_context *ctx, const char *reference, size_t reference_bytes,
                                           const char *candidate, size_t candidate_bytes, const char *record,
                                           const rowfold_evidence_options *o, char **json);
-ROWFOLD_API void rowfold_replay_done(const char *record); /* the record was written: RECORD.part goes */
+ROWFOLD_API void rowfold_replay_done(const char *record); /* it was written, a catalog too: RECORD.part goes */
 
 /* A text that a report is made of. */
 typedef struct rowfold_record {

@@ -153,6 +153,7 @@ static Err freeze(Job *j) {
     Case *c;
     int n;
     Err err = suite(j, &c, &n);
+    j->ask.record = j->o.keep;
     return err ? err : evidence_freeze(&j->call.cx, &j->ask, c, n, &j->evidence, &j->out);
 }
 

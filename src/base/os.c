@@ -375,7 +375,7 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end) {
     size_t n = 0;
     for (int64_t pause = 20000; !err;) {
         int64_t left = deadline - os_now_ns();
-        if (left <= 0) {
+        if (left <= 0 || (s->over && s->over(s->user))) {
             kill(-pid, SIGKILL);
             end->timed_out = true;
             reap(pid, 0, end);

@@ -35,6 +35,8 @@ typedef struct Spawn {
     int64_t timeout_ns;
     char *out; /* receives the first cap - 1 bytes of stdout and stderr together, ended by 0 */
     size_t cap;
+    bool (*over)(void *user); /* asked every 50 ms; true: as if the time were over; NULL: never */
+    void *user;
 } Spawn;
 typedef struct Ended {
     bool timed_out; /* then it and its children were killed */

@@ -19,6 +19,11 @@ json_t *options_json(const EvidenceAsk *q) {
     return o;
 }
 
+static bool stop_worker(void *user, bool late) {
+    (void)late;
+    return evidence_over(user);
+}
+
 Err measure_fresh(Evidence *e, const Problem *pb, uint64_t seed, const char *plan, bool must, json_t **out) {
     const EvidenceAsk *q = e->ask;
     Cx *cx = e->cx;
@@ -26,7 +31,14 @@ Err measure_fresh(Evidence *e, const Problem *pb, uint64_t seed, const char *pla
     Plan p;
     Err err;
     if (worker_find(q->worker, path, sizeof path)) {
-        WorkerOptions o = {.al = q->al, .path = path, .pb = pb, .dev = q->dev, .seed = seed, .builders = 1};
+        WorkerOptions o = {.al = q->al,
+                           .path = path,
+                           .pb = pb,
+                           .dev = q->dev,
+                           .seed = seed,
+                           .builders = 1,
+                           .over = stop_worker,
+                           .user = e};
         err = worker_new(cx, &o, &e->worker);
         if (!err) err = worker_measure(cx, e->worker, plan, &q->measure, out);
         worker_free(e->worker);
@@ -70,7 +82,7 @@ static Err bench_case(Evidence *e, const Case *c, json_t *o) {
     json_decref(e->spare[0]);
     e->spare[0] = NULL;
     json_t *peers = record_member(o, "peers", json_array());
-    for (int i = 0; i < peers_count(e->ask->peers) && !err; i++)
+    for (int i = 0; i < peers_count(e->ask->peers) && !err && !evidence_over(e); i++)
         err = peer_measure(e, peer_at(cx, e->ask->peers, i), o, &e->bed, NULL, peers);
     return err;
 }
@@ -94,11 +106,18 @@ Err evidence_bench(Cx *cx, const EvidenceAsk *asked, const Case *c, int n, Evide
         e->cx = &own;
         q->measure.figures.figures = figures_of(asked, c[done].regimes);
         json_t *o = record_element(cases, json_object());
-        if (bench_case(e, &c[done], o))
+        err = bench_case(e, &c[done], o);
+        e->cx = cx;
+        if (e->stopped) {
+            json_array_remove(cases, (size_t)done);
+            err = OK;
+            break;
+        }
+        if (err)
             json_object_set_new(o, "failed",
                                 json_pack("{s:s,s:o}", "slug", slug_text(own.first ? own.first->slug : S_INTERNAL),
                                           "why", record_text(own.first ? own.first->msg : "")));
-        e->cx = cx;
+        err = OK;
     }
     if (err) return err;
     evidence_tell(e, done, n, "");

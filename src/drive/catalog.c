@@ -174,6 +174,11 @@ static const char *joined(Cx *cx, const char *a, const char *b) {
     return b && *b ? arena_printf(cx->a, "%s,%s", a, b) : a;
 }
 
+static bool stop_search(void *user, const Progress *p) {
+    (void)p;
+    return evidence_over(user);
+}
+
 Err case_choose(Evidence *e, const Case *c, json_t *o) {
     Cx *cx = e->cx;
     const EvidenceAsk *q = e->ask;
@@ -199,6 +204,9 @@ Err case_choose(Evidence *e, const Case *c, json_t *o) {
                    .alias = c->alias,
                    .summed_budget = q->summed_budget,
                    .store = q->store,
+                   .progress = stop_search,
+                   .user = e,
+                   .whole = true,
                    .worker = q->worker,
                    .al = q->al};
     put_case(cx, c, o);
@@ -216,6 +224,7 @@ Err case_choose(Evidence *e, const Case *c, json_t *o) {
     }
     if (!err && m->mod) mod_free(m->mod), m->mod = NULL; /* every measurement builds its own */
     bed_free(&m->bed);
+    if (!err && evidence_over(e)) err = diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped");
     if (!err) err = bed_make(cx, q->dev, &m->pb, seed, &e->bed);
     if (err) return err;
     put_inputs(&e->bed, seed, record_member(o, "inputs", json_object()));
@@ -255,10 +264,55 @@ Err case_problem(Cx *cx, const json_t *o, const Caps *caps, Problem *pb, uint64_
 
 /* ---- freezing ---- */
 
-bool evidence_tell(Evidence *e, int done, int total, const char *what) {
+bool evidence_over(Evidence *e) {
     const EvidenceAsk *q = e->ask;
-    const EvidenceProgress p = {done, total, what, (double)(t_now_ns() - e->from_ns) / 1e9};
-    return q->progress && q->progress(q->user, &p);
+    e->at.elapsed_s = (double)(t_now_ns() - e->from_ns) / 1e9;
+    return e->stopped |= q->progress && q->progress(q->user, &e->at);
+}
+
+bool evidence_tell(Evidence *e, int done, int total, const char *what) {
+    e->at = (EvidenceProgress){.done = done, .total = total, .what = what};
+    return evidence_over(e);
+}
+
+/* Of what a journal of cases is: all that decides on them. */
+static json_t *freeze_head(Cx *cx, const EvidenceAsk *q, const Case *c, int n, json_t *provenance) {
+    json_t *o = json_pack("{s:o,s:o,s:s}", "suite", record_text(q->suite), "options", options_json(q), "effort",
+                          effort_text(q->effort));
+    const char *const words[][2] = {
+        {"pin", q->pin}, {"search", q->open}, {"policy", q->policy}, {"identity", q->identity}};
+    for (int i = 0; i < COUNT(words); i++) json_object_set_new(o, words[i][0], record_text(words[i][1]));
+    json_object_set_new(o, "budget",
+                        json_pack("[I,o,b,I]", (json_int_t)q->max_candidates, record_number(q->max_seconds),
+                                  q->summed_budget, (json_int_t)q->measure.seed));
+    json_object_set(o, "binaries", json_object_get(provenance, "binaries"));
+    json_t *list = record_member(o, "cases", json_array());
+    for (int i = 0; i < n; i++) {
+        const char *const of[] = {c[i].id, c[i].source, c[i].constants, c[i].pin, c[i].open, c[i].regimes};
+        Buf b = buf_new(cx->a);
+        for (int k = 0; k < COUNT(of); k++)
+            buf_fmt(&b, "%s%c", of[k] ? of[k] : "", k < COUNT(of) - 1 ? '\n' : c[i].alias ? 'a' : '-');
+        json_array_append_new(list, record_sha(b.s, b.n));
+    }
+    return o;
+}
+
+typedef struct Freezing {
+    Evidence *e;
+    const Case *c;
+    int n;
+    json_t *cases;
+} Freezing;
+
+/* A case that was frozen before is as it was sealed. */
+static bool take_case(void *user, const json_t *line) {
+    Freezing *f = user;
+    const int at = (int)json_array_size(f->cases);
+    const char *id = text_at(line, "id", NULL), *sha = text_at(line, "case_sha256", NULL);
+    if (at >= f->n || !id || !sha || !str_eq(id, f->c[at].id)) return false;
+    json_t *copy = record_element(f->cases, json_deep_copy(line));
+    record_seal(f->e->cx, copy, "case_sha256");
+    return json_equal(copy, line);
 }
 
 Err evidence_freeze(Cx *cx, const EvidenceAsk *q, const Case *c, int n, Evidence *e, const char **out) {
@@ -267,10 +321,24 @@ Err evidence_freeze(Cx *cx, const EvidenceAsk *q, const Case *c, int n, Evidence
     json_object_set_new(e->root, "suite", record_text(q->suite));
     Err err = provenance_make(cx, q, record_member(e->root, "provenance", json_object()));
     json_t *cases = record_member(e->root, "cases", json_array());
-    for (int i = 0; i < n && !err; i++) {
-        if (evidence_tell(e, i, n, c[i].id))
-            return diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d cases", i, n);
-        err = case_choose(e, &c[i], record_element(cases, json_object()));
+    Freezing f = {e, c, n, cases};
+    const char *journal = q->record ? arena_printf(cx->a, "%s.part", q->record) : NULL;
+    if (!err && journal) {
+        json_t *head = e->spare[3] = freeze_head(cx, q, c, n, json_object_get(e->root, "provenance"));
+        err = journal_open(e, journal, head, take_case, &f);
+    }
+    for (int i = (int)json_array_size(cases); i < n && !err; i++) {
+        json_t *o = record_element(cases, json_object());
+        Cx own = {.a = cx->a};
+        e->cx = &own;
+        if (!evidence_tell(e, i, n, c[i].id)) err = case_choose(e, &c[i], o);
+        e->cx = cx;
+        if (e->stopped)
+            return journal ? diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d cases; they are in %s",
+                                  i, n, journal)
+                           : diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d cases", i, n);
+        if (err) return diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s", own.first->msg);
+        if (journal) err = journal_append(e, cx, journal, o);
     }
     if (err) return err;
     evidence_tell(e, n, n, "");

@@ -163,6 +163,8 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
                    "a call moves no byte, so there is no time to choose by");
     if (!err && q->audit) err = search_staged(cx, m); /* first: a cache would hand it what the other one compiled */
     if (!err) err = search_run(cx, s);
+    if (!err && q->whole && s->stopped)
+        err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", s->seconds);
     if (!err && q->audit) err = prune_audit(cx, m);
     if (!err) err = realize(cx, q, m);
     if (!err && effort_runs(q->effort)) err = measure(cx, q, m);

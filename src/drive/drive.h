@@ -27,6 +27,7 @@ typedef struct Request {
     const char *worker; /* NULL: found; "": none; or its path */
     double max_trial_seconds;
     const Alloc *al; /* of store and worker; NULL: malloc and free */
+    bool whole;      /* a search that is stopped gives nothing */
     bool (*progress)(void *user, const Progress *p);
     void *user;
 } Request;

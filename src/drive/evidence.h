@@ -45,7 +45,8 @@ typedef struct EvidenceAsk {
     const char *peers; /* paths of adapters between commas */
     int rounds;
     const char *primary; /* figure */
-    const char *record;  /* replay: path of the record, beside which outputs and the journal lie */
+    const char
+        *record; /* path of a replay's record, beside which outputs and the journal lie; of a catalog: NULL: none */
     bool (*progress)(void *user, const EvidenceProgress *p); /* true: stop, and keep what is there */
     void *user;
 } EvidenceAsk;
@@ -60,13 +61,18 @@ typedef struct Evidence {
     Bed bed;
     Measuring measuring;
     Worker *worker;
-    FILE *journal; /* of a replay, locked */
+    FILE *journal;       /* locked */
+    EvidenceProgress at; /* what was told last */
+    bool stopped;        /* what is at hand is given up: it counts for nothing */
 } Evidence;
 void evidence_free(Evidence *e);
+/* Both: true, from then on, where it is to stop. The first says what comes now; the second is asked now and then by
+ * whatever takes long. */
 bool evidence_tell(Evidence *e, int done, int total, const char *what);
+bool evidence_over(Evidence *e);
 
-/* Each gives the whole record as text in the arena. Stopping on the way is an error for a catalog; a bench keeps what
- * it has, a replay is continued by the same call. */
+/* Each gives the whole record as text in the arena. Stopped on the way, a bench keeps what it has; a replay, and a
+ * catalog with a path to keep it at, is continued by the same call. */
 Err evidence_bench(Cx *cx, const EvidenceAsk *q, const Case *c, int n, Evidence *e, const char **out);
 Err evidence_freeze(Cx *cx, const EvidenceAsk *q, const Case *c, int n, Evidence *e, const char **out);
 /* A catalog's cases made anew: S_REPLAY_SOURCE where one differs, *out says which and how either way. */
@@ -104,6 +110,14 @@ Err catalog_fits(Cx *cx, const EvidenceAsk *q, const struct json_t *catalog);
 /* ---- benchrun.c ---- */
 /* In a process of its own where there is a worker. *out is the caller's. */
 Err measure_fresh(Evidence *e, const Problem *pb, uint64_t seed, const char *plan, bool must, struct json_t **out);
+
+/* ---- journal.c ---- */
+/* A line after the first; false: it does not belong there. */
+typedef bool JournalLine(void *user, const struct json_t *line);
+/* Opens or begins it, and hands out what it has: S_REPLAY_JOURNAL where the first line is another, S_REPLAY_BUSY. */
+Err journal_open(Evidence *e, const char *path, const struct json_t *head, JournalLine *take, void *user);
+Err journal_append(Evidence *e, Cx *cx, const char *path, const struct json_t *line);
+Err journal_failed(Cx *cx, const char *path, int bad); /* S_RECORD_IO */
 
 /* ---- results.c ---- */
 void results_make(Cx *cx, struct json_t *root); /* results, floors, overall from schedule and measurements */

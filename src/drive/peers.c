@@ -164,6 +164,10 @@ static Err replies(Visit *v, char *text) {
     return err;
 }
 
+static bool stop_adapter(void *user) {
+    return evidence_over(user);
+}
+
 static Err visit(Visit *v, const json_t *cse) {
     Cx *cx = v->e->cx;
     const char *path = arena_printf(cx->a, "%s/request.json", v->folder), *python = getenv("ROWFOLD_PYTHON");
@@ -177,6 +181,8 @@ static Err visit(Visit *v, const json_t *cse) {
     char *out = arena_get(cx->a, REPLY_MAX);
     Spawn s = {.argv = argv,
                .timeout_ns = (int64_t)((300 + 4 * measure_ask_seconds(&v->e->ask->measure)) * 1e9),
+               .over = stop_adapter,
+               .user = v->e,
                .out = out,
                .cap = REPLY_MAX};
     Err err = request(v, cse, path);
@@ -184,6 +190,7 @@ static Err visit(Visit *v, const json_t *cse) {
     char why[128];
     int bad = os_spawn(&alloc_libc, &s, &end);
     if (bad) return missing(v, os_error(bad, why, sizeof why)), OK;
+    if (v->e->stopped) return OK;
     if (end.timed_out) return missing(v, "its adapter did not end in time"), OK;
     return replies(v, out);
 }

@@ -5,13 +5,9 @@
 
 #include "../base/os.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-enum { JOURNAL_MAX = 1 << 30 };
 static const char *const sides[2] = {"reference", "candidate"};
 
 typedef struct Replay {
@@ -80,16 +76,6 @@ static void put_schedule(const Replay *r) {
 
 /* ---- journal ---- */
 
-static Err io_failed(Cx *cx, const char *path, int bad) {
-    char why[128];
-    return diag(cx, S_RECORD_IO, NOWHERE, NULL, "%s: %s", path, os_error(bad, why, sizeof why));
-}
-
-static Err append(const Replay *r, const json_t *line) {
-    errno = 0;
-    return fprintf(r->e->journal, "%s\n", record_print(r->cx, line)) < 0 ? io_failed(r->cx, r->journal, errno) : OK;
-}
-
 static void extend(json_t *to, const json_t *from) {
     json_array_extend(to, (json_t *)(uintptr_t)from);
 }
@@ -123,37 +109,11 @@ static bool line_fits(const Replay *r, const json_t *line) {
                        json_integer_value(ordinal) == ordinal_of(r, &s.turn, s.slot));
 }
 
-static Err read_lines(Replay *r, char *text, size_t n, const json_t *head, size_t *whole) {
-    Evidence *e = r->e;
-    Cx *cx = r->cx;
-    int number = 0;
-    *whole = 0;
-    for (char *line = text, *end; (end = memchr(line, '\n', n - (size_t)(line - text))) != NULL; line = end + 1) {
-        json_t *j = e->spare[2] = json_loadb(line, (size_t)(end - line), 0, NULL);
-        const bool fits = number++ ? line_fits(r, j) : json_equal(j, head);
-        if (fits && number > 1) take_line(r, j);
-        json_decref(j);
-        e->spare[2] = NULL;
-        if (!fits && number == 1)
-            return diag(cx, S_REPLAY_JOURNAL, NOWHERE, NULL, "%s is of other catalogs, options or binaries",
-                        r->journal);
-        if (!fits)
-            return diag(cx, S_REPLAY_JOURNAL, NOWHERE, NULL, "line %d of %s is not what was written there", number,
-                        r->journal);
-        *whole = (size_t)(end + 1 - text); /* a line that was torn by the end of a process is measured again */
-    }
-    return OK;
-}
-
-/* Held until the end, so that two processes do not measure into one record. Where files cannot be locked it goes
- * without. Unbuffered: a line that could not be written is not written later. */
-static Err lock_journal(Replay *r) {
-    FILE *f = r->e->journal = fopen(r->journal, "ae");
-    if (!f) return io_failed(r->cx, r->journal, errno);
-    setvbuf(f, NULL, _IONBF, 0);
-    if (flock(fileno(f), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return diag(r->cx, S_REPLAY_BUSY, NOWHERE, NULL, "another process has %s", r->journal);
-    return OK;
+static bool take_fitting(void *user, const json_t *line) {
+    Replay *r = user;
+    const bool fits = line_fits(r, line);
+    if (fits) take_line(r, line);
+    return fits;
 }
 
 static Err open_journal(Replay *r) {
@@ -163,19 +123,9 @@ static Err open_journal(Replay *r) {
         json_object_set(head, sides[i], json_object_get(json_object_get(r->root, sides[i]), "hash"));
     json_object_set(head, "options", json_object_get(r->root, "options"));
     json_object_set(head, "binaries", json_object_get(json_object_get(r->root, "provenance"), "binaries"));
-    char *text;
-    size_t n, whole = 0;
-    Err err = lock_journal(r);
-    if (err) return err;
-    int bad = os_read_file(&alloc_libc, r->journal, OS_ANY, JOURNAL_MAX, &text, &n);
-    if (bad) return io_failed(r->cx, r->journal, bad);
-    char *copy = arena_str(r->cx->a, text, n);
-    alloc_libc.put(alloc_libc.user, text);
-    err = read_lines(r, copy, n, head, &whole);
-    if (!err && truncate(r->journal, (off_t)whole)) err = io_failed(r->cx, r->journal, errno);
-    if (!err && !whole) err = append(r, head);
+    Err err = journal_open(e, r->journal, head, take_fitting, r);
     json_t *sitting = e->spare[4] = json_pack("{s:I}", "sitting", (json_int_t)(os_unix_ns() / 1000000000));
-    if (!err) err = append(r, sitting);
+    if (!err) err = journal_append(e, r->cx, r->journal, sitting);
     if (!err) take_line(r, sitting);
     return err;
 }
@@ -221,7 +171,7 @@ static Err measure_side(Replay *r, const Turn *t, int slot, json_t *list) {
     e->cx = &own;
     err = measure_fresh(e, pb, seed, text_of(cse, "plan"), true, &e->spare[5]);
     e->cx = cx;
-    if (err == ERR_UNAVAILABLE) return diag(cx, own.first->slug, NOWHERE, NULL, "%s", own.first->msg);
+    if (err == ERR_UNAVAILABLE || e->stopped) return diag(cx, own.first->slug, NOWHERE, NULL, "%s", own.first->msg);
     if (!err) err = as_frozen(cx, cse, e->spare[5], sides[side]);
     if (err == ERR_REFUSED && cx->first) return err;
     if (err)
@@ -274,20 +224,23 @@ static Err step(Replay *r, int i) {
     json_t *measured = record_member(line, "measurements", json_array()),
            *met = record_member(line, "peers", json_array());
     const char *id = id_of(r, t->index);
-    if (evidence_tell(r->e, i, r->steps,
-                      arena_printf(tmp, "%s, round %d, %s", id, t->round + 1,
-                                   s.peers ? "peers" : sides[s.slot ^ (int)t->candidate_first])))
-        return diag(r->cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d measurements; they are in %s", i,
-                    r->steps, r->journal);
+    evidence_tell(r->e, i, r->steps,
+                  arena_printf(keep, "%s, round %d, %s", id, t->round + 1,
+                               s.peers ? "peers" : sides[s.slot ^ (int)t->candidate_first]));
     Cx own = {.a = tmp};
     Cx *cx = r->cx;
     r->cx = r->e->cx = &own;
-    Err err = s.peers ? measure_peers(r, t, met) : measure_side(r, t, s.slot, measured);
-    if (!err) err = append(r, line);
+    Err err = r->e->stopped ? OK : s.peers ? measure_peers(r, t, met) : measure_side(r, t, s.slot, measured);
+    if (!err && !r->e->stopped) err = journal_append(r->e, r->cx, r->journal, line);
     r->cx = r->e->cx = cx;
-    if (!err) take_line(r, line);
+    if (!err && !r->e->stopped) take_line(r, line);
     json_decref(line);
     r->e->spare[7] = NULL;
+    if (r->e->stopped) {
+        arena_free(tmp);
+        return diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d measurements; they are in %s", i,
+                    r->steps, r->journal);
+    }
     if (err) err = diag(cx, own.first->slug, NOWHERE, NULL, "%s", arena_printf(keep, "%s", own.first->msg));
     arena_free(tmp);
     return err;
@@ -347,7 +300,7 @@ static Err begin(Replay *r, const char *const text[2], const size_t bytes[2]) {
     put_schedule(r);
     if (err) return err;
     int bad = os_dir_private(r->outputs);
-    return bad ? io_failed(cx, r->outputs, bad) : open_journal(r);
+    return bad ? journal_failed(cx, r->outputs, bad) : open_journal(r);
 }
 
 static Err finish(Replay *r) {

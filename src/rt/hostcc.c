@@ -179,7 +179,13 @@ bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir
     if (cc->family == CC_GCC) argv[n++] = "-lgcc"; /* what has no instruction, such as 128-bit division */
     argv[n] = NULL;
     Ended end;
-    err = os_spawn(o->al, &(Spawn){argv, env, (int64_t)o->build_timeout_ms * 1000000, said, sizeof said}, &end);
+    err = os_spawn(o->al,
+                   &(Spawn){.argv = argv,
+                            .env = env,
+                            .timeout_ns = (int64_t)o->build_timeout_ms * 1000000,
+                            .out = said,
+                            .cap = sizeof said},
+                   &end);
     if (err == ENOMEM) {
         fail->slug = S_OOM;
         snprintf(fail->text, sizeof fail->text, "no memory to start %s", cc->path);

@@ -139,14 +139,19 @@ static Err rounds(Cx *cx, Contest *c) {
             c->s->max_seconds > 0 && c->s->seconds + (double)(t_now_ns() - from) / 1e9 > c->s->max_seconds;
         if (c->rounds >= LEAST_ROUNDS && c->rounds % 2 == 0 && (late || detectable(c) <= least_gain)) break;
         if (c->rounds == FIRST_ROUNDS && c->n > HALF) halve(c);
-        for (int i = 0; i < c->n && !err; i++) {
+        bool stop = false;
+        for (int i = 0; i < c->n && !err && !stop; i++) {
             Entrant *e = &c->in[c->rounds % 2 ? c->n - 1 - i : i];
             Times t;
             err = take_time(cx, c, (int)(e - c->in), &t);
             if (!err) e->ns[c->rounds] = t.ns[0], e->calls = t.calls;
+            stop = search_told(c->s);
         }
+        if (stop) break; /* whole rounds count */
         if (!err) c->rounds++;
     }
+    if (!err && c->rounds < FIRST_ROUNDS)
+        err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %d rounds", c->rounds);
     return err;
 }
 

@@ -39,7 +39,7 @@ typedef struct Watch {
     const Picks *p;
     const Trial *best; /* so far; NULL: none */
     int64_t tried, t0;
-    bool cut, finals; /* cut: a worker's answer was not waited for */
+    bool cut; /* a worker's answer was not waited for */
 } Watch;
 
 static bool tell(Watch *w, Arena *a) {
@@ -66,14 +66,19 @@ static bool out_of_time(const Search *s) {
     return s->max_seconds > 0 && s->seconds > s->max_seconds;
 }
 
-/* While a worker is waited for. */
-static bool over(void *user) {
-    Watch *w = user;
-    if (w->finals) return false;
+bool search_told(Search *s) {
+    Watch *w = s->watch;
+    if (!w) return false;
     Arena *a = arena_sub(w->a);
-    w->s->stopped |= tell(w, a);
+    s->stopped |= tell(w, a);
     arena_free(a);
-    return w->cut = w->s->stopped || out_of_time(w->s);
+    return s->stopped;
+}
+
+/* While a worker is waited for. */
+static bool over(void *user, bool late) {
+    Watch *w = user;
+    return w->cut = search_told(w->s) || (late && out_of_time(w->s));
 }
 
 /* ---- where candidates are tried ---- */
@@ -226,6 +231,7 @@ static int64_t try_all(Cx *cx, Search *s, Picks *p, Watch *w, Trial **timed) {
     int64_t ntimed = 0;
     b->size = ahead_batch(s->dev, s->builders);
     while (!s->stopped && !w->cut && !out_of_time(s) && refill(cx, s, p, b)) {
+        if (w->cut) break; /* while they were compiled */
         Next *x = &b->next[b->at++];
         const Err err = try_one(cx, s, x, &bounds[x->t->plan.stat], w->best ? w->best->times.median * 3 : 0);
         if (!err) {
@@ -268,12 +274,12 @@ Err search_run(Cx *cx, Search *s) {
     if (err) return err;
     Watch *w = NEW(cx->a, Watch);
     *w = (Watch){.s = s, .a = cx->a, .p = &picks, .t0 = t0};
+    s->watch = w;
     if (start_worker(cx, s, w)) return nothing_timed(cx, s);
     if (!s->worker) err = search_here(cx, s);
     if (err) return err;
     Trial **timed = NEWN(cx->a, Trial *, n + 1);
     const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, w, timed);
-    w->finals = true;
     if (!ntimed && (s->stopped || w->cut)) return nothing_timed(cx, s);
     const Trial *first = picks.queue[0];
     if (!ntimed && slug_err(first->slug) == ERR_UNAVAILABLE)
@@ -285,6 +291,7 @@ Err search_run(Cx *cx, Search *s) {
     Trial *winner = !s->stopped && ntimed > 1 ? search_finals(cx, s, timed, ntimed, incumbent) : timed[0];
     s->best = winner - s->trial;
     s->seconds = (double)(t_now_ns() - t0) / 1e9;
+    s->watch = NULL;
     worker_free(s->worker); /* what follows is timed without anyone beside it */
     s->worker = NULL;
     return OK;

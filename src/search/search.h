@@ -82,6 +82,7 @@ typedef struct Search {
     Trial *finalist_of[WORKER_SLOTS]; /* modules of the fastest are kept, where there is no worker */
     Worker *worker;                   /* NULL: candidates are tried in this process */
     Ahead *ahead;
+    struct Watch *watch; /* what is told of it while it runs; NULL: it does not */
     /* found */
     int64_t ntrials, nrefused, nfailed, ntimed;
     Trial *trial;
@@ -97,6 +98,7 @@ typedef struct Search {
     Space space;
 } Search;
 Err search_run(Cx *cx, Search *s);
+bool search_told(Search *s); /* tells how far it is; true: it is to stop */
 void search_free(Search *s);
 
 /* ---- judge.c ---- */

@@ -26,9 +26,9 @@
 #endif
 
 extern char **environ;
-enum { OPEN_SECONDS = 120, TRY_SECONDS = 120 };
-static const int64_t over_every_ns = 100000000;
-static const double open_patience_s = 1, try_patience_s = 10; /* until it is asked whether the search is over */
+enum { OPEN_SECONDS = 120, TRY_SECONDS = 120, INFINITE_PATIENCE = 1 << 30 };
+static const int64_t over_every_ns = 250000000;
+static const double open_patience_s = 1, try_patience_s = 10; /* until budgets count */
 static const double element_seconds = 1e-6; /* several times what inputs and the definition take for one */
 
 struct Worker {
@@ -147,19 +147,18 @@ static void copy_text(const json_t *j, const char *key, char *out, size_t cap) {
     snprintf(out, cap, "%s", s ? s : "");
 }
 
-/* Waits for an answer to begin, but no longer than the search has time for. A signal cuts a wait short. */
+/* Waits for an answer to begin, but no longer than it is wanted. A signal cuts a wait short. */
 static bool is_over(const Worker *w, int64_t patient_ns, int64_t deadline_ns) {
     struct pollfd pf = {.fd = w->fd, .events = POLLIN};
     for (int64_t now; (now = os_now_ns()) < deadline_ns;) {
-        const int64_t until = now < patient_ns ? i64_min(patient_ns, deadline_ns) : now + over_every_ns;
-        if (poll(&pf, 1, (int)(i64_min(until - now, 3600000000000) / 1000000) + 1) > 0) return false;
-        if (os_now_ns() >= patient_ns && w->o.over(w->o.user)) return true;
+        if (poll(&pf, 1, (int)(i64_min(over_every_ns, deadline_ns - now) / 1000000) + 1) > 0) return false;
+        if (w->o.over(w->o.user, os_now_ns() >= patient_ns)) return true;
     }
     return false;
 }
 
 /* The other side's own failures come back as they were said there. `t` is filled as far as it went. patience: seconds
- * until the search may be found to be over; 0: it is not. */
+ * until a search's budgets count; 0: nobody is asked. */
 static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, double patience, Attempt *t, json_t **reply) {
     char *s = request ? json_dumps(request, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL, *text;
     size_t n;
@@ -313,7 +312,8 @@ void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n) {
     if (!running(w) && start(&own, w)) return;
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_string(plan_text(cx, plan[i])));
-    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, 0, &t, NULL);
+    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, try_patience_s, &t,
+             NULL);
 }
 
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {
@@ -340,7 +340,7 @@ Err worker_measure(Cx *cx, Worker *w, const char *plan, const MeasureAsk *q, str
     Err err = running(w) ? OK : start(cx, w);
     if (err) return err;
     err = exchange(cx, w, json_pack("{s:s,s:s,s:o}", "op", "measure", "plan", plan, "ask", measure_ask_json(q)),
-                   w->o.max_seconds + measure_ask_seconds(q), 0, &t, &reply);
+                   w->o.max_seconds + measure_ask_seconds(q), INFINITE_PATIENCE, &t, &reply);
     if (!err) *out = json_incref(json_object_get(reply, "measurement"));
     json_decref(reply);
     return err || *out ? err : garbage(cx, w);

@@ -20,9 +20,9 @@ typedef struct WorkerOptions {
     uint64_t seed;
     bool cold;    /* as Bed.cold */
     int builders; /* as Search.builders */
-    /* Asked ten times a second when it takes long to make the problem ready or to try a candidate; true: the worker is
-     * killed, and S_SEARCH_STOPPED said. NULL: never. */
-    bool (*over)(void *user);
+    /* Asked four times a second while the worker is waited for; late: that takes longer than it should, so that budgets
+     * count too. True: the worker is killed, and S_SEARCH_STOPPED said. NULL: never. */
+    bool (*over)(void *user, bool late);
     void *user;
 } WorkerOptions;
 /* The program: `asked`, else $ROWFOLD_WORKER, else beside the running program, else where it was installed. "" in one

@@ -135,6 +135,31 @@ def _(d, _):
     d["options"]["samples"] = -1
 
 
+@tampering("outputs", "an archived output is gone")
+def _(d, folder):
+    (folder / outputs_of(d, d["reference"]["cases"][0]["id"])[0]["file"]).unlink()
+
+
+@tampering("options", "cold calls take less than nothing in turn")
+def _(d, _):
+    d["options"]["rotate_bytes"] = -1
+
+
+@tampering("options", "samples last no time")
+def _(d, _):
+    d["options"]["sample_ns"] = 0
+
+
+@tampering("options", "the figure that is told of first was not taken")
+def _(d, _):
+    d["options"]["primary"] = "device.single.cold" if "device.single.cold" not in d["options"]["figures"] else "device"
+
+
+@tampering("options", "the list of peers is none")
+def _(d, _):
+    d["options"]["peers"] = "all"
+
+
 @tampering("coverage", "a figure is left out of a measurement")
 def _(d, _):
     d["measurements"][1]["figures"].pop(0)
@@ -682,7 +707,8 @@ def tampered(auditor, genuine, folder, place, entry):
         remake(d)
     path = place / "replay.json"
     path.write_text(canonical(d) + "\n")
-    changed = d != genuine or any(p.read_bytes() != (folder / p.relative_to(place)).read_bytes() for p in place.rglob("*.bin"))
+    left = {p.name for p in place.rglob("*.bin")}
+    changed = d != genuine or left != {p.name for p in folder.glob("replay.json.outputs/*.bin")} or any(p.read_bytes() != (folder / p.relative_to(place)).read_bytes() for p in place.rglob("*.bin"))
     code, names, more = audit(auditor, path, *([folder / "reference.json", folder / "candidate.json"] if catalogs else []))
     told(changed and code == 1 and claim in names, f"{claim}: {how}", f"found: {code} {' '.join(names)}\n{more}")
     shutil.rmtree(place)
@@ -706,6 +732,11 @@ def main(rowfold, auditor, folder):
         spaced = here / "spaced.json"
         spaced.write_text(json.dumps(genuine, indent=1))
         told("format" in audit(auditor, spaced)[1], "format: blanks in the text")
+        alone = here / "alone"
+        alone.mkdir()
+        shutil.copy(base, alone)
+        code, names, more = audit(auditor, alone / base.name)
+        told(code == 0 and not names, "a record without the folder of its outputs is judged by the rest", more)
         for i, entry in enumerate(TABLE):
             if entry[4] == large:
                 tampered(auditor, genuine, here, folder / f"t{i}", entry)

@@ -35,8 +35,9 @@ static bool run(const char *const *argv, char *said, size_t room) {
     snprintf(path_is, sizeof path_is, "PATH=%s", path ? path : "/usr/bin:/bin");
     const char *env[] = {"LC_ALL=C", path_is, NULL};
     Ended end;
-    return !os_spawn(&alloc_libc, &(Spawn){argv, env, 300000000000, said, room}, &end) && !end.timed_out &&
-           end.code == 0;
+    return !os_spawn(&alloc_libc,
+                     &(Spawn){.argv = argv, .env = env, .timeout_ns = 300000000000, .out = said, .cap = room}, &end) &&
+           !end.timed_out && end.code == 0;
 }
 
 static bool put(Desk *d, const char *name, const char *text, size_t n) {

@@ -333,7 +333,10 @@ bool batch_build(Batch *b, const Compiler *cc, Isa isa, const char *less, const 
     snprintf(tmp, sizeof tmp, "TMPDIR=%s", dir);
     const char *env[] = {"LC_ALL=C", tmp, NULL};
     Ended end = {.code = 1};
-    if (built) built = !os_spawn(&alloc_libc, &(Spawn){argv, env, 300000000000, b->why, sizeof b->why}, &end);
+    if (built)
+        built = !os_spawn(
+            &alloc_libc,
+            &(Spawn){.argv = argv, .env = env, .timeout_ns = 300000000000, .out = b->why, .cap = sizeof b->why}, &end);
     built = built && !end.timed_out && end.code == 0;
     if (built) b->handle = dlopen(so, RTLD_NOW | RTLD_LOCAL);
     if (built && !b->handle) snprintf(b->why, sizeof b->why, "%s", dlerror());

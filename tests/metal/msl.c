@@ -36,7 +36,9 @@ static bool compile(Msl *m, const char *dir, const char *const *flags) {
     snprintf(tmp, sizeof tmp, "TMPDIR=%s", dir);
     const char *env[] = {"LC_ALL=C", tmp, NULL};
     Ended end;
-    int err = os_spawn(&alloc_libc, &(Spawn){argv, env, 300000000000, m->why, sizeof m->why}, &end);
+    int err = os_spawn(
+        &alloc_libc,
+        &(Spawn){.argv = argv, .env = env, .timeout_ns = 300000000000, .out = m->why, .cap = sizeof m->why}, &end);
     return !err && !end.timed_out && end.code == 0;
 }
 

@@ -121,7 +121,8 @@ static void test_no_memory(void **state) {
     const char *argv[] = {"/bin/true", NULL};
     Ended end;
     assert_int_equal(os_read_file(&none, "/proc/self/status", OS_ANY, 1 << 20, &p, &n), ENOMEM);
-    assert_int_equal(os_spawn(&none, &(Spawn){argv, NULL, 1000000000, out, sizeof out}, &end), ENOMEM);
+    assert_int_equal(
+        os_spawn(&none, &(Spawn){.argv = argv, .timeout_ns = 1000000000, .out = out, .cap = sizeof out}, &end), ENOMEM);
 }
 
 static int files_in_box(void) {
@@ -129,7 +130,9 @@ static int files_in_box(void) {
     const char *argv[] = {"/bin/sh", "-c", cmd, NULL};
     Ended end;
     snprintf(cmd, sizeof cmd, "ls -A %s | wc -l", box);
-    assert_int_equal(os_spawn(&alloc_libc, &(Spawn){argv, NULL, 5000000000, out, sizeof out}, &end), 0);
+    assert_int_equal(
+        os_spawn(&alloc_libc, &(Spawn){.argv = argv, .timeout_ns = 5000000000, .out = out, .cap = sizeof out}, &end),
+        0);
     return (int)strtol(out, NULL, 10);
 }
 
@@ -171,7 +174,25 @@ static void test_write_atomic(void **state) {
 static int run(const char *script, int64_t timeout_ns, char *out, size_t cap, Ended *end) {
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     const char *env[] = {"ROWFOLD_TEST=it is me", NULL};
-    return os_spawn(&alloc_libc, &(Spawn){argv, env, timeout_ns, out, cap}, end);
+    return os_spawn(&alloc_libc, &(Spawn){.argv = argv, .env = env, .timeout_ns = timeout_ns, .out = out, .cap = cap},
+                    end);
+}
+
+static bool second_time(void *user) {
+    return ++*(int *)user == 2;
+}
+
+/* Whoever waits may change his mind. */
+static void test_spawn_over(void **state) {
+    (void)state;
+    const char *argv[] = {"/bin/sh", "-c", "sleep 100 & sleep 100", NULL};
+    Ended end;
+    int asked = 0;
+    const Spawn s = {.argv = argv, .timeout_ns = 60000000000, .over = second_time, .user = &asked};
+    const int64_t from = os_now_ns();
+    assert_int_equal(os_spawn(&alloc_libc, &s, &end), 0);
+    assert_true(end.timed_out && asked == 2);
+    assert_in_range(os_now_ns() - from, 0, 20000000000);
 }
 
 static void test_spawn(void **state) {
@@ -196,9 +217,12 @@ static void test_spawn(void **state) {
     assert_int_equal(run("cat", 5 * second, NULL, 0, &end), 0); /* its stdin is empty */
     assert_int_equal(end.code, 0);
     const char *argv[] = {in_box("none", path), NULL};
-    assert_int_equal(os_spawn(&alloc_libc, &(Spawn){argv, NULL, second, out, sizeof out}, &end), ENOENT);
+    assert_int_equal(
+        os_spawn(&alloc_libc, &(Spawn){.argv = argv, .timeout_ns = second, .out = out, .cap = sizeof out}, &end),
+        ENOENT);
     const char *odd[] = {"/bin/echo", "$(id); `id` * \"", NULL}; /* no shell */
-    assert_int_equal(os_spawn(&alloc_libc, &(Spawn){odd, NULL, 5 * second, out, sizeof out}, &end), 0);
+    assert_int_equal(
+        os_spawn(&alloc_libc, &(Spawn){.argv = odd, .timeout_ns = 5 * second, .out = out, .cap = sizeof out}, &end), 0);
     assert_string_equal(out, "$(id); `id` * \"\n");
 }
 
@@ -360,7 +384,7 @@ static void test_spawn_orphans(void **state) {
     if (parent == 0) {
         const char *argv[] = {"/bin/sh", "-c", script, NULL};
         Ended e;
-        os_spawn(&alloc_libc, &(Spawn){argv, NULL, 300000000000, NULL, 0}, &e);
+        os_spawn(&alloc_libc, &(Spawn){.argv = argv, .timeout_ns = 300000000000}, &e);
         _exit(0);
     }
     size_t n;
@@ -419,12 +443,19 @@ static void test_sweep(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spawn_orphans), cmocka_unit_test(test_sweep),
-        cmocka_unit_test(test_dir_private),   cmocka_unit_test(test_read_file),
-        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_write_atomic),
-        cmocka_unit_test(test_spawn),         cmocka_unit_test(test_spawn_timeout),
-        cmocka_unit_test(test_find_program),  cmocka_unit_test(test_spawn_descriptors),
-        cmocka_unit_test(test_time_and_cpus), cmocka_unit_test(test_dir_remove),
+        cmocka_unit_test(test_spawn_orphans),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_dir_private),
+        cmocka_unit_test(test_read_file),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_write_atomic),
+        cmocka_unit_test(test_spawn),
+        cmocka_unit_test(test_spawn_over),
+        cmocka_unit_test(test_spawn_timeout),
+        cmocka_unit_test(test_find_program),
+        cmocka_unit_test(test_spawn_descriptors),
+        cmocka_unit_test(test_time_and_cpus),
+        cmocka_unit_test(test_dir_remove),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

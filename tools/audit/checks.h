@@ -36,6 +36,7 @@ void outputs_check(Audit *a, const json_t *x, const CaseInfo *c, const json_t *o
 
 /* The three documents. catalogs: others, that stand beside the record. */
 void catalog_check(Audit *a, const json_t *doc, const char *place, CaseInfo ***cases, size_t *n);
+bool figure_known(const char *name); /* SPAN.MODE.REGIME */
 void bench_check(Audit *a, const json_t *doc);
 void replay_check(Audit *a, const json_t *doc, const json_t *const *catalogs, size_t ncatalogs);
 void results_check(Audit *a, const json_t *doc, CaseInfo *const *ref, size_t ncases); /* results.c */

@@ -12,6 +12,7 @@ static const ClaimName names[] = {
     {"hash", "names of content are those of their content"},
     {"catalog", "catalogs are whole, frozen, and the ones given beside the record"},
     {"provenance", "programs that took part are named by hash and stayed the same"},
+    {"options", "what was asked for is what can be asked for"},
     {"source", "the kernel's text says what the program says"},
     {"program", "the program is well formed and has the parameters and extents of the case"},
     {"inputs", "inputs are those of the generator"},

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+static const int64_t most_sets = 65536; /* small ones are not rotated over more */
+
 typedef struct FigureName {
     bool device, batch, cold;
 } FigureName;
@@ -19,6 +21,11 @@ static bool figure_name(const char *s, FigureName *f) {
     s += strlen(modes[mode]);
     *f = (FigureName){span == 1, mode == 1, same_text(s, "cold")};
     return f->cold || same_text(s, "resident");
+}
+
+bool figure_known(const char *name) {
+    FigureName f;
+    return name && figure_name(name, &f);
 }
 
 /* ns a call of each sample; the count. */
@@ -223,7 +230,7 @@ void measurement_check(Audit *a, const json_t *x, const CaseInfo *c, const json_
     int64_t product;
     check(a,
           sets >= 0 && each >= 0 && mul_ok(sets, each, INT64_MAX, &product) && product == all &&
-              (!sets || all >= int_at_key(options, "rotate_bytes", 0)),
+              (!sets || sets == most_sets || all >= int_at_key(options, "rotate_bytes", 0)),
           "regime", place, "%lld sets of %lld bytes are not %lld, or too few", (long long)sets, (long long)each,
           (long long)all);
     figures_check(a, x, options, place);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define INF ((double)INFINITY)
 
@@ -38,6 +39,14 @@ static uint8_t *file_of(Audit *a, const char *name, size_t bytes, size_t *n, con
     char *s = file_read(a->m, *a->folder ? mem_fmt(a->m, "%s/%s", a->folder, name) : name, bytes, n, why);
     if (s && *n != bytes) return *why = "it has another length", NULL;
     return (uint8_t *)s;
+}
+
+/* The folder that a file was archived in was not kept with the record, nor anything else that lay there. */
+static bool not_kept(const Audit *a, const char *name) {
+    const char *slash = strchr(name, '/');
+    if (!slash || slash == name || strstr(name, "..") || strlen(name) > 512) return false;
+    const char *folder = mem_fmt(a->m, "%.*s", (int)(slash - name), name);
+    return access(*a->folder ? mem_fmt(a->m, "%s/%s", a->folder, folder) : folder, F_OK) != 0;
 }
 
 typedef struct Archive { /* one output of one measurement */
@@ -234,6 +243,10 @@ static void file_check(Audit *a, const json_t *o, Archive *x) {
     size_t n = 0;
     char hex[65];
     if (!json_is_string(at(o, "file"))) return;
+    if (not_kept(a, text_at(o, "file"))) {
+        unknown(a, "outputs", x->place, "it was archived, and that folder is not beside the record");
+        return;
+    }
     uint8_t *b = file_of(a, text_at(o, "file"), bytes, &n, &why);
     if (!check(a, b != NULL, "outputs", x->place, "%.200s: %s", text_at(o, "file"), why)) return;
     sha256_text(b, n, hex);

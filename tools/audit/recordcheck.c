@@ -252,6 +252,37 @@ static void sittings_check(Audit *a, const json_t *doc) {
           "they add up to %lld measurements of %zu", (long long)all, count_at(doc, "measurements"));
 }
 
+/* Every number that docs/records.md names among the options, and what it may be. */
+static void options_check(Audit *a, const json_t *options, bool replay) {
+    static const struct {
+        const char *name;
+        int64_t least, most;
+        bool replay;
+    } of[] = {{"samples", 1, 101, false},
+              {"sample_ns", 1, 60000000000, false},
+              {"warmup_ns", 0, 600000000000, false},
+              {"rotate_bytes", 1, INT64_MAX, false},
+              {"threads", 0, INT32_MAX, false},
+              {"archive_whole_bytes", 0, INT64_MAX, false},
+              {"archive_samples", 0, INT32_MAX, false},
+              {"rounds", 2, 10000, true}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const int64_t x = int_at_key(options, of[i].name, of[i].least - 1);
+        if (of[i].replay && !replay) continue;
+        check(a, x >= of[i].least && x <= of[i].most, "options", of[i].name,
+              "it is %lld; %lld to %lld can be asked for", (long long)x, (long long)of[i].least, (long long)of[i].most);
+    }
+    const json_t *figures = at(options, "figures");
+    bool primary = !replay;
+    for (size_t i = 0; i < json_array_size(figures); i++) {
+        const char *name = json_string_value(json_array_get(figures, i));
+        check(a, figure_known(name), "options", "figures", "number %zu is none", i);
+        primary |= same_text(name, text_at(options, "primary"));
+    }
+    check(a, json_array_size(figures) > 0 && primary, "options", "figures", "none, or not the one told of first");
+    check(a, json_is_array(at(options, "peers")), "options", "peers", "no list of them");
+}
+
 void replay_check(Audit *a, const json_t *doc, const json_t *const *catalogs, size_t ncatalogs) {
     Replay p = {.a = a, .doc = doc, .options = at(doc, "options")};
     size_t n[2];
@@ -264,6 +295,7 @@ void replay_check(Audit *a, const json_t *doc, const json_t *const *catalogs, si
         at(provenance, "binaries_after") ? at(provenance, "binaries_after") : at(doc, "binaries_after");
     check(a, same_json(at(provenance, "binaries"), after), "provenance", "replay",
           "programs changed while it ran, or were not hashed again");
+    options_check(a, p.options, true);
     const int64_t rounds = int_at_key(p.options, "rounds", -1);
     if (!check(a, rounds >= 1 && rounds <= 10000, "schedule", "options", "rounds is no number of rounds")) return;
     p.rounds = (size_t)rounds;
@@ -281,6 +313,7 @@ void bench_check(Audit *a, const json_t *doc) {
     const json_t *list = at(doc, "cases"), *provenance = at(doc, "provenance"), *options = at(doc, "options");
     Outputs *seen = outputs_new(a->m);
     provenance_check(a, provenance, "bench");
+    options_check(a, options, false);
     if (at(doc, "complete") && !flag_at(doc, "complete"))
         unknown(a, "coverage", "bench", "it was stopped before the last case");
     for (size_t i = 0; i < json_array_size(list); i++) {
