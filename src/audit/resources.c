@@ -20,7 +20,7 @@ static int64_t slots_of(const Audit *u, int64_t n) {
 typedef struct Life {
     int first, last; /* sweeps */
     int64_t slots;   /* f32 slots of a lane */
-    bool hold;
+    bool hold, once; /* once: filled for all rows of a group, so that it never ends */
 } Life;
 
 /* A stripe whose life leaves a loop lives through all rounds of it. */
@@ -37,10 +37,21 @@ static void whole_loops(const Audit *u, Life *l) {
     }
 }
 
+/* Does each row put into the stripe what it has just loaded? Then rows that come later may have a part of their own. */
+static bool comes_from_memory(const Audit *u, int stripe) {
+    bool loads = false;
+    for (int i = 0; i < u->k->nins; i++) {
+        const Ins *in = &u->k->ins[i];
+        if (in->k == K_PUT && in->imm == stripe)
+            loads |= u->k->ins[in->a[1]].k == K_LOADP && !u->k->node[u->at[i].node].once;
+    }
+    return loads;
+}
+
 static Err life_of(Audit *u, int stripe, Life *l) {
     const Kern *k = u->k;
     const Stripe *s = &k->stripe[stripe];
-    *l = (Life){-1, -1, 0, true};
+    *l = (Life){-1, -1, 0, true, false};
     for (int i = 0; i < k->nins; i++) {
         const Ins *in = &k->ins[i];
         bool mine = s->home == HOLD_OUTPUT
@@ -50,6 +61,7 @@ static Err life_of(Audit *u, int stripe, Life *l) {
         if (!mine) continue;
         if (l->first < 0) l->first = u->at[i].sweep;
         l->last = u->at[i].sweep;
+        l->once |= u->k->node[u->at[i].node].once;
     }
     bool same = l->first == s->first && (s->home == HOLD_OUTPUT ? l->last >= s->last : l->last == s->last);
     if (!same)
@@ -61,8 +73,8 @@ static Err life_of(Audit *u, int stripe, Life *l) {
     if (!mul_fits(slots_of(u, d->n_mapped), d->n_serial, &bytes) || !mul_fits(bytes, ty_bytes(s->ty), &bytes))
         FIND(S_AUDIT_BUDGET, "stripe %d: its slots cannot be counted", stripe);
     if (s->home == HOLD_SHARED)
-        u->out->shared_bytes +=
-            d->n_serial * ceil_div(d->n_mapped, plan_groups(&k->plan)) * ty_bytes(s->ty) * k->plan.P;
+        u->out->shared_bytes += d->n_serial * ceil_div(d->n_mapped, plan_groups(&k->plan)) * ty_bytes(s->ty) *
+                                k->plan.P * (comes_from_memory(u, stripe) ? 1 + k->plan.ahead : 1);
     else
         l->slots = (bytes + 3) / 4;
     return OK;
@@ -80,7 +92,7 @@ static Err stripes_check(Audit *u) {
     for (int w = 0; w < u->nsweeps; w++) {
         int64_t now = 0;
         for (int s = 0; s < k->nstripes; s++)
-            if (life[s].first <= w && w <= life[s].last) now += life[s].slots;
+            if (life[s].first <= w && (w <= life[s].last || life[s].once)) now += life[s].slots;
         u->out->live_slots = i64_max(u->out->live_slots, now);
     }
     int64_t need = u->summed_budget ? u->out->all_slots : u->out->live_slots, budget = u->caps->stripe_slots;

@@ -113,6 +113,13 @@ static bool changes_later(const Audit *u, int x, KOp put, int from) {
     return false;
 }
 
+static bool of_rows(const Audit *u, int param) {
+    const Param *p = &u->prog->param[param];
+    bool rows = p->dir != DIR_IN;
+    for (int d = 0; d < p->rank; d++) rows |= axis_is_row(u, p->axis[d]);
+    return rows;
+}
+
 /* What a held value is made of, addresses, guards and fills among it, stays as it is: making it again later would give
  * the same. Loads of parameters that are written are judged by params_check. */
 static Err sources_check(Audit *u, int put) {
@@ -122,6 +129,9 @@ static Err sources_check(Audit *u, int put) {
     for (int i = put; i >= 0; i--) {
         const Ins *in = &k->ins[i];
         if (!marks[i]) continue;
+        const bool once = k->node[u->at[put].node].once, load = in->k == K_LOADP || in->k == K_LOAD1;
+        if (once && (in->k == K_ROWIDX || (load && of_rows(u, in->param))))
+            FIND(S_AUDIT_MUTABLE, "%s: is kept for all rows, and %s is a row's own", ins_text(u, put), ins_text(u, i));
         bool moves = (in->k == K_CELL && in->rank == RANK_PACK) || in->k == K_PACKFOLD || in->k == K_ACTIVE ||
                      (in->k == K_ROWGET && changes_later(u, i, K_ROWPUT, put)) ||
                      (in->k == K_GET && changes_later(u, i, K_PUT, put + 1));

@@ -10,6 +10,7 @@ typedef struct Launch {
     int64_t rows;
     int lanes, subgroup, rows_per_group;
     int groups_per_row; /* each of `lanes`; 0 is 1 */
+    int resident;       /* groups of a unit that take all rows; 0: each takes its own */
     int pack, flight;   /* elements of an access of a GPU's lane, packs in flight; 0 is 1 */
     int prefetch;       /* rows ahead, on hosts */
     bool stagger;       /* sweeps of neighbouring rows run together, on hosts */

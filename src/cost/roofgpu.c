@@ -67,14 +67,16 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double subgroups = (double)ceil_div((int64_t)l->lanes * l->rows_per_group, l->subgroup);
     const double issued = ceil(of_unit * subgroups / SCHEDULERS) * SCHEDULERS, pack = roof_at_least_1(l->pack);
     const double packs = n[COST_MEMORY] / pack, levels = ceil(log2((double)l->lanes * share)),
-                 places = room(d, caps, l);
+                 places = l->resident ? fmin(l->resident, room(d, caps, l)) : room(d, caps, l);
     const double meeting = share > 1 ? k[CLUSTER] + subgroups * k[GATHER] : k[BARRIER] + subgroups * k[MEET];
     double far;
     const double miss = missed(d, caps, l, k, &far);
     const double accesses = packs * scatter(d, l) + d->lane_shared / pack;
     const double waits = d->lane_waits * k[WAIT] + fmax(0, packs - STARTED * d->lane_waits) * k[FETCH];
     const double memory = miss / rate;
-    const double cache = (double)l->rows * (d->row.global_read + d->row.global_write) / (rate * k[CACHED]);
+    /* groups that take all rows read once what all rows share */
+    const double own = fmin(groups, l->resident * roof_units(caps)) / share * d->group_read;
+    const double cache = ((double)l->rows * (d->row.global_read + d->row.global_write) + own) / (rate * k[CACHED]);
     const double arithmetic = issued * (n[COST_ALU] / k[ALU] + n[COST_DIV] / k[DIV] + accesses / k[ACCESS]) * roof_ns;
     const double special = issued * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
     const double path = (k[ROW] + n[COST_DIV] * k[QUOTIENT] + waits * (1 + k[FAR] * far) +

@@ -47,7 +47,7 @@ _Static_assert(COUNT(coefs) == ROOF_COEFS && (int)ROOF_COEFS <= (int)MAX_COEFS, 
 
 Once roof_once(const Demand *d, const Launch *l) {
     const double first = d->first_read > 0 ? d->first_read : d->row.global_read;
-    return (Once){.read = (double)l->rows * (first - d->weight_read) + d->weight_read,
+    return (Once){.read = (double)l->rows * (first - d->weight_read) + d->weight_read + d->group_read,
                   .write = (double)l->rows * d->row.global_write};
 }
 

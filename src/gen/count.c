@@ -228,12 +228,27 @@ static bool loads(const Kern *k, const Node *nd) {
     return false;
 }
 
+/* What a group does before its first row is no row's: only what it reads is counted. */
+static void count_once(Tally *t, const Node *nd) {
+    const Kern *k = t->k;
+    t->domain = nd->domain;
+    for (int i = nd->i0; i < nd->i1; i++) {
+        place(t, i, 1);
+        if (k->ins[i].k != K_LOADP) continue;
+        t->d->group_read += (double)k->domain[nd->domain].n_mapped * ty_bytes(k->prog->param[k->ins[i].param].ty);
+    }
+}
+
 static void count_nodes(Tally *t, int first, double loop) {
     const Kern *k = t->k;
     for (int n = first; n >= 0; n = k->node[n].next) {
         const Node *nd = &k->node[n];
         if (nd->kind == NODE_LOOP) {
             count_nodes(t, nd->child, loop * (double)nd->count);
+            continue;
+        }
+        if (nd->once) {
+            count_once(t, nd);
             continue;
         }
         t->sweep = nd->kind == NODE_SWEEP;
@@ -355,7 +370,7 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
         const Domain *dom = &k->domain[k->stripe[i].domain];
         if (k->stripe[i].home == HOLD_SHARED)
             d.shared_bytes += (double)dom->n_serial * (double)ceil_div(dom->n_mapped, plan_groups(&k->plan)) *
-                              ty_bytes(k->stripe[i].ty) * k->plan.P;
+                              ty_bytes(k->stripe[i].ty) * k->plan.P * kern_buffers(k, i);
     }
     *out = too_much(&d) ? ((Demand){0}) : d;
 }

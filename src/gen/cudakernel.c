@@ -9,17 +9,14 @@ enum { WARP = 32 };
 static void cuda_shared(Emit *e, int i) {
     const Stripe *s = &e->k->stripe[i];
     if (!e->shared_bytes) line(e, "extern __shared__ v4 dynamic[];");
-    /* Copies whose place in on-chip memory is a uniform register and more, and which have a cache policy, come out of
-     * NVRTC 13.0 as instructions that are none (illegal instruction, 715). What may differ from lane to lane is no
-     * uniform register: rows is not below 0, so that what is added here is 0. */
-    const bool copied = e->k->plan.stages && e->k->plan.load == LOAD_KEEP;
-    line(e, "const u32 sh%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "%s; /* %s */", i, e->shared_bytes,
-         copied ? " ^ ((u32)tid & (u32)(rows >> 63))" : "", s->name ? s->name : "");
+    line(e, "const u32 %s%d = (u32)__cvta_generic_to_shared(dynamic) + %" PRId64 "; /* %s */",
+         e->buffers[i] > 1 ? "base" : "sh", i, e->shared_bytes, s->name ? s->name : "");
 }
 
 static const GpuWords words = {.dialect = DIALECT_CUDA,
                                .thread = "(i32)threadIdx.x",
                                .group = "(i64)blockIdx.x",
+                               .groups = "(i64)gridDim.x",
                                .barrier = "__syncthreads()",
                                .who = ", everyone",
                                .keys = true,
@@ -45,6 +42,10 @@ static void cuda_head(Emit *e) {
     else
         line(e, "const u32 everyone = ~0u;");
     if (p->load == LOAD_KEEP) line(e, "const u64 hot = policy_hot(), cold = policy_cold();");
+    /* Copies whose place in on-chip memory is a uniform register and more, and which have a cache policy, come out of
+     * NVRTC 13.0 as instructions that are none (illegal instruction, 715). rows is not below 0, so that this is 0, but
+     * what it is added to by an exclusive or is no sum of which a part could be uniform. */
+    if (p->stages && p->load == LOAD_KEEP) line(e, "const u32 nil = (u32)(rows >> 63);");
     if (gpu_exchange(e)) line(e, "EXCHANGE(%d)", gpu_exchange(e));
     for (int i = 0; i < k->nins && p->cluster > 1; i++) e->cluster_waits |= ins_gathers(&k->ins[i]);
     if (e->cluster_waits) line(e, "cluster_start(cm, tid);");
@@ -59,13 +60,9 @@ static void cuda_head(Emit *e) {
     gpu_locals(e);
 }
 
-static void cuda_tail(Emit *e) {
-    e->depth--;
-    line(e, "}");
-}
-
 const Speak speak_cuda = {.head = cuda_head,
-                          .tail = cuda_tail,
+                          .rows = gpu_rows,
+                          .tail = gpu_end,
                           .block = gpu_block,
                           .step = gpu_step,
                           .prelude = cuda_prelude,

@@ -1,6 +1,7 @@
 /* The functions that CUDA units call and that are its own: what the compiler knows by itself and inline PTX (ISA 8.x,
  * sm_80 and later), no headers. A name of an access is family, bytes, x, bytes of an element, _policy: ldn16x2_keep.
- * Loads and stores are volatile PTX, so that no compiler merges two that the plan keeps apart. */
+ * Loads and stores are volatile PTX, so that no compiler merges two that the plan keeps apart; but for those whose
+ * policy says free, which it may move. */
 #include "gpugen.h"
 
 #include <stdio.h>
@@ -178,7 +179,7 @@ static void f_pk(Pre *p, Buf *b, const Name *n) {
 /* ---- accesses ---- */
 
 typedef struct Access {
-    bool load, guarded, element;
+    bool load, guarded, element, free;
     int bytes, each, words;
     const char *policy, *hint; /* PTX qualifiers; ", %N" operand of a hinted access */
 } Access;
@@ -195,6 +196,8 @@ static bool access_read(const char *word, Access *x) {
                  {"keepnc", ".nc.L1::evict_last.L2::cache_hint", true},
                  {"lastnc", ".nc.L1::evict_first.L2::cache_hint", true},
                  {"streamnc", ".cs.nc", false},
+                 {"plainfree", ".nc", false},
+                 {"keepfree", ".nc.L1::evict_last.L2::cache_hint", true},
                  {"noalloc", ".L1::no_allocate", false},
                  {"stream", ".cs", false}};
     char policy[16];
@@ -217,6 +220,7 @@ static bool access_read(const char *word, Access *x) {
         if (str_eq(loads[i].name, policy)) {
             x->policy = x->load ? loads[i].load : str_eq(policy, "stream") ? ".cs" : "";
             x->hint = x->load && loads[i].hinted ? "hint" : NULL;
+            x->free = strstr(policy, "free") != NULL;
             return true;
         }
     return false;
@@ -226,9 +230,10 @@ static bool access_read(const char *word, Access *x) {
 static void ptx(Buf *b, const Access *x, int bytes, const char *guard, const char *const *var, const char *at) {
     static const char *const form[] = {[1] = ".u8", [2] = ".u16", [4] = ".u32", [8] = ".v2.u32", [16] = ".v4.u32"};
     int words = bytes < 4 ? 1 : bytes / 4, op = 0;
-    const char *c = bytes == 2 ? "h" : "r";
-    buf_fmt(b, "    asm volatile(\"%s%s%s.global%s%s ", guard ? "{ .reg .pred p; setp.ne.s32 p, " : "",
-            guard ? arena_printf(b->a, "%%%d, 0; @p ", words + 1) : "", x->load ? "ld" : "st", x->policy, form[bytes]);
+    const char *c = bytes == 2 && !x->element ? "h" : "r"; /* an element's register takes more bits than it has */
+    buf_fmt(b, "    asm%s(\"%s%s%s.global%s%s ", x->free ? "" : " volatile",
+            guard ? "{ .reg .pred p; setp.ne.s32 p, " : "", guard ? arena_printf(b->a, "%%%d, 0; @p ", words + 1) : "",
+            x->load ? "ld" : "st", x->policy, form[bytes]);
     Buf regs = buf_new(b->a);
     for (int i = 0; i < words; i++) buf_fmt(&regs, "%s%%%d", i ? ", " : "", op++);
     const char *list = words > 1 ? arena_printf(b->a, "{%s}", regs.s) : regs.s;
@@ -275,11 +280,9 @@ static void access_make(Buf *b, const char *name, const Access *x) {
     if (x->element) { /* the bits of one element */
         const char *ty = x->bytes == 8 ? "u64" : "u32";
         buf_fmt(b, FN "%s %s(const void *p%s) {\n", ty, name, x->hint ? ", u64 hint" : "");
-        buf_str(b, x->bytes == 8 ? "    u32 a, b;\n" : x->bytes == 2 ? "    u16 h;\n" : "    u32 r;\n");
-        ptx(b, x, x->bytes, NULL, x->bytes == 8 ? pair : x->bytes == 2 ? halves : one, "p");
-        buf_str(b, x->bytes == 8   ? "    return a | (u64)b << 32;\n}\n"
-                   : x->bytes == 2 ? "    return h;\n}\n"
-                                   : "    return r;\n}\n");
+        buf_str(b, x->bytes == 8 ? "    u32 a, b;\n" : "    u32 r;\n");
+        ptx(b, x, x->bytes, NULL, x->bytes == 8 ? pair : one, "p");
+        buf_str(b, x->bytes == 8 ? "    return a | (u64)b << 32;\n}\n" : "    return r;\n}\n");
         return;
     }
     buf_fmt(b, FN "void %s(", name);

@@ -239,12 +239,18 @@ void emit_sweep(Emit *e, const Node *n) {
     e->domain = n->domain;
     e->node_end = n->i1;
     if (n->note) line(e, "/* %s */", n->note);
+    e->flying = 0;
     int parts = e->speak->copies && !ranged ? e->speak->copies(e, n) : 0;
+    if (parts < 0) {
+        e->domain = -1;
+        e->sweep++;
+        return;
+    }
     int64_t steps = ranged ? 0 : ceil_div(d->n_mapped, step), at = 0;
     if (ranged) ranged_steps(e, n, unrolled, round, acc);
     for (int part = 0; part < (parts ? parts : 1); part++) {
         int64_t end = parts ? emit_part(steps, parts, part + 1) : steps;
-        if (parts) line(e, "copies_wait(%d);", parts - 1 - part);
+        if (parts) line(e, "copies_wait(%d);", parts - 1 - part + e->flying);
         at = looped_steps(e, n, at, i64_min(end, looped), round);
         for (; at < end; at++) {
             int64_t left = d->n_mapped - at * step;
@@ -267,8 +273,8 @@ static void emit_loop(Emit *e, const Node *n) {
     if (ends_before) line(e, "    if (%s >= %s) break;", e->serial, end);
 }
 
-static void emit_nodes(Emit *e, int at) {
-    for (; at >= 0; at = e->k->node[at].next) {
+static void emit_nodes(Emit *e, int at, int end) {
+    for (; at != end; at = e->k->node[at].next) {
         const Node *n = &e->k->node[at];
         if (e->speak->ahead && !e->serial) e->speak->ahead(e, n);
         if (n->kind == NODE_SWEEP) {
@@ -282,7 +288,7 @@ static void emit_nodes(Emit *e, int at) {
             if (e->speak->loop) e->speak->loop(e, n);
             emit_loop(e, n);
             e->depth++;
-            emit_nodes(e, n->child);
+            emit_nodes(e, n->child, -1);
             e->depth--;
             line(e, "}");
             e->serial = outer;
@@ -302,7 +308,10 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     Emit e = {.cx = cx, .pb = pb, .k = k, .speak = speak, .out = buf_new(cx->a), .domain = -1, .wide = "ll"};
     if (speak == &speak_host && host_takes_rows(&e)) e.speak = &speak_rows;
     e.speak->head(&e);
-    if (!e.speak->nodes || !e.speak->nodes(&e)) emit_nodes(&e, k->root);
+    const int body = kern_body(k);
+    emit_nodes(&e, k->root, body);
+    if (e.speak->rows) e.speak->rows(&e);
+    if (!e.speak->nodes || !e.speak->nodes(&e)) emit_nodes(&e, body, -1);
     e.speak->tail(&e);
     Err err = e.speak->check ? e.speak->check(&e) : OK;
     if (err) return err;
@@ -334,6 +343,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .cluster = k->plan.cluster,
                   .split = k->plan.split,
                   .work_bytes = e.work_bytes,
+                  .resident = k->plan.grid,
                   .overlap = k->plan.overlap != 0,
                   .shared_bytes = e.shared_bytes,
                   .private_bytes = e.private_bytes,

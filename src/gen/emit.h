@@ -20,6 +20,7 @@ typedef struct GpuWords GpuWords;
 /* A dialect: how the parts of a kernel are spelt. */
 typedef struct Speak {
     void (*head)(Emit *e); /* up to where the row's instructions stand */
+    void (*rows)(Emit *e); /* between what a group does once and what it does for each row; may be NULL */
     void (*tail)(Emit *e);
     void (*block)(Emit *e, int ins);               /* an instruction outside sweeps */
     void (*step)(Emit *e, int ins, const Step *s); /* one inside, for all elements of the step */
@@ -28,7 +29,8 @@ typedef struct Speak {
     bool (*unrolls)(const Emit *e, const Node *sweep);    /* must all its steps be written out? NULL: never */
     void (*loop)(Emit *e, const Node *loop);              /* what stands before a loop; may be NULL */
     void (*ahead)(Emit *e, const Node *node);             /* before a node of the row; may be NULL */
-    /* starts the copies that a sweep waits for part by part; how many parts, 0: it has none; may be NULL */
+    /* starts the copies that a sweep waits for part by part; how many parts, 0: it has none, -1: all that the sweep
+     * does is wait for them, which is not the time to; may be NULL */
     int (*copies)(Emit *e, const Node *sweep);
     /* emits the row's nodes itself, where it says true; NULL: never */
     bool (*nodes)(Emit *e);
@@ -63,6 +65,10 @@ struct Emit {
     bool *done;                                    /* instructions emitted before their turn */
     bool *early;                                   /* loads whose words were loaded before their sweep */
     int *copied;                                   /* loads that are copies into on-chip memory: the put; else 0 */
+    int *buffers;                                  /* by stripe: rows that it has room for, where copies fill it */
+    bool *awaited;                                 /* values of a row that were loaded with the copies of it */
+    int flying;                                    /* parts that were started after those the sweep waits for */
+    bool once_flies;                               /* so may be what fills stripes before the first row */
     bool waited;                                   /* for the launch before this one */
     int slots;                                     /* values in the largest exchange between warps */
     bool in_turn;                                  /* accumulators are arrays, and a round of them a loop over k */

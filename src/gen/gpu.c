@@ -207,7 +207,7 @@ void gpu_block(Emit *e, int i) {
     case K_SERIAL: gpu_declare(e, i, 0, 0, e->serial); return;
     case K_OP: gpu_declare(e, i, 0, 0, value(e, in, 0, 0)); return;
     case K_LOAD1: {
-        const char *x = gpu_load_one(e, in, gpu_val(e, in->a[0], 0, 0));
+        const char *x = e->awaited[i] ? emit_text(e, "n%d", i) : gpu_load_one(e, in, gpu_val(e, in->a[0], 0, 0));
         if (in->a[1] >= 0) x = emit_text(e, "%s ? %s : %s", gpu_val(e, in->a[1], 0, 0), x, gpu_val(e, in->a[2], 0, 0));
         gpu_declare(e, i, 0, 0, x);
         return;
@@ -373,6 +373,24 @@ void gpu_step(Emit *e, int i, const Step *s) {
 
 /* ---- what the heads of kernels have in common ---- */
 
+/* Number of the group in the launch; of its cluster or of all its splits, where groups share a row. */
+static const char *tile_of(Emit *e, const char *group) {
+    const int groups = plan_groups(&e->k->plan);
+    return groups > 1 ? emit_text(e, "%s / %d", group, groups) : group;
+}
+
+void gpu_row(Emit *e, const char *tile) {
+    const Plan *p = &e->k->plan;
+    line(e, "%si64 row = first + %s%s;", p->P == 1 ? "const " : "", tile,
+         p->P == 1
+             ? ""
+             : emit_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
+    if (p->P > 1) {
+        line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
+        line(e, "if (!live) row = rows - 1;");
+    }
+}
+
 /* tid, lane and row of a thread. `first` and `rows` are names of the dialect's head. */
 void gpu_place(Emit *e) {
     const Plan *p = &e->k->plan;
@@ -384,14 +402,44 @@ void gpu_place(Emit *e) {
         line(e, "const i32 rank = (i32)(%s %% %d); /* in the %s */", w->group, groups,
              p->split > 1 ? "row" : "cluster");
     line(e, "const i32 tid = %s, lane = %s;", w->thread, groups > 1 ? emit_text(e, "rank * %d + %s", p->W, own) : own);
-    line(e, "%si64 row = first + %s%s%s;", p->P == 1 ? "const " : "", w->group,
-         groups > 1 ? emit_text(e, " / %d", groups) : "",
-         p->P == 1
-             ? ""
-             : emit_text(e, " * %d + tid %s %d", p->P, e->side_by_side ? "%" : "/", e->side_by_side ? p->P : p->W));
-    if (p->P > 1) {
-        line(e, "const b1 live = row < rows; /* rows past the last do its work once more, for the barriers' sake */");
-        line(e, "if (!live) row = rows - 1;");
+    if (!p->grid) gpu_row(e, tile_of(e, w->group));
+}
+
+/* A group that takes many tiles of rows: as many apart as there are groups, so that all groups together go through
+ * memory from its start to its end. */
+void gpu_rows(Emit *e) {
+    const Plan *p = &e->k->plan;
+    const char *turn = "";
+    if (!p->grid) return;
+    gpu_cluster_ready(e);
+    line(e, "const i64 tiles = (rows - first + %d) / %d, apart = %s;", p->P - 1, p->P, tile_of(e, e->words->groups));
+    if (p->ahead) {
+        for (int i = 0; i < e->k->nins; i++)
+            for (int t = 0; t < p->ahead && e->awaited[i]; t++)
+                line(e, "%s n%d_%d = 0;", ty_bytes(gpu_tensor(e, gpu_at(e, i)->param)) == 8 ? "u64" : "u32", i, t);
+        for (int t = 0; t < p->ahead; t++)
+            gpu_copies_ahead(e, emit_text(e, "%s + %d * apart", tile_of(e, e->words->group), t), emit_text(e, "%d", t),
+                             t);
+        line(e, "i32 turn = 0;");
+        turn = emit_text(e, ", turn = turn == %d ? 0 : turn + 1", p->ahead);
+    } else if (e->once_flies) {
+        line(e, "copies_wait(0);");
+    }
+    line(e, "for (i64 tile = %s; tile < tiles; tile += apart%s) {", tile_of(e, e->words->group), turn);
+    e->depth++;
+    gpu_row(e, "tile");
+    if (!p->ahead) return;
+    gpu_take_ahead(e);
+    gpu_copies_ahead(e, emit_text(e, "tile + %d * apart", p->ahead),
+                     emit_text(e, "(turn == 0 ? %d : turn - 1)", p->ahead), p->ahead - 1);
+    for (int i = 0; i < e->k->nstripes; i++)
+        if (e->buffers[i] > 1) line(e, "const u32 sh%d = base%d + turn * %" PRId64 ";", i, i, gpu_stripe_bytes(e, i));
+}
+
+void gpu_end(Emit *e) {
+    for (int open = e->k->plan.grid ? 2 : 1; open; open--) {
+        e->depth--;
+        line(e, "}");
     }
 }
 
@@ -417,7 +465,6 @@ static Ty cell_type(const Emit *e, int cell) {
 /* Sizes, stripes, row arrays and cells of a thread. */
 void gpu_locals(Emit *e) {
     const Kern *k = e->k;
-    const Plan *p = &k->plan;
     const Ins slot = {.k = K_SLOT, .ty = TY_I64, .imm = kern_extent(k)};
     bool narrow = true;
     for (int i = 0; i < k->ndomains; i++) narrow &= k->domain[i].n_mapped <= INT32_MAX / 2;
@@ -426,9 +473,7 @@ void gpu_locals(Emit *e) {
         const Stripe *s = &k->stripe[i];
         if (s->home == HOLD_SHARED) {
             e->words->shared(e, i);
-            e->shared_bytes +=
-                (k->domain[s->domain].n_serial * gpu_stripe_chunks(e, s) * p->V * p->W * p->P * ty_bytes(s->ty) + 15) /
-                16 * 16;
+            e->shared_bytes += gpu_stripe_bytes(e, i) * e->buffers[i];
             continue;
         }
         if (s->home != HOLD_REGISTER) continue;
@@ -454,10 +499,13 @@ void gpu_begin(Emit *e, const GpuWords *words) {
     e->done = NEWN(e->cx->a, bool, e->k->nins);
     e->early = NEWN(e->cx->a, bool, e->k->nins);
     e->copied = NEWN(e->cx->a, int, e->k->nins);
+    e->buffers = NEWN(e->cx->a, int, e->k->nstripes);
+    e->awaited = NEWN(e->cx->a, bool, e->k->nins);
     e->side_by_side = rows_side_by_side(e);
     e->narrow = words->keys;
     for (int i = 0; i < e->k->ndomains; i++) {
         int64_t n;
         e->narrow &= mul_fits(e->k->domain[i].n_serial, e->k->domain[i].n_mapped, &n) && n <= INT32_MAX;
     }
+    gpu_find_copies(e);
 }

@@ -43,7 +43,7 @@ static void load_early(Emit *e, const Node *n) {
  * else, so that its latency is spent beside that of the row itself. */
 static void all_early(Emit *e) {
     bool met = false;
-    for (int i = e->k->node[e->k->root].next; i >= 0; i = e->k->node[i].next) {
+    for (int i = e->k->node[kern_body(e->k)].next; i >= 0; i = e->k->node[i].next) {
         const Node *n = &e->k->node[i];
         met |= has_join(e, n);
         if (met && n->kind == NODE_SWEEP && gpu_unrolls(e, n)) load_early(e, n);
@@ -83,11 +83,11 @@ static void fetch(Emit *e, const Node *sweep, int i) {
  * them too, before it has ended. */
 static void all_fetched(Emit *e) {
     uint32_t done = 0;
-    for (int n = e->k->node[e->k->root].next; n >= 0; n = e->k->node[n].next) {
+    for (int n = e->k->node[kern_body(e->k)].next; n >= 0; n = e->k->node[n].next) {
         const Node *sweep = &e->k->node[n];
         for (int i = sweep->i0; i < sweep->i1 && sweep->kind == NODE_SWEEP; i++) {
             bool known = is_row_run(e, sweep, i) && (gpu_at(e, gpu_at(e, i)->a[0])->k == K_CONST ||
-                                                     gpu_at(e, i)->a[0] < e->k->node[e->k->root].i1);
+                                                     gpu_at(e, i)->a[0] < e->k->node[kern_body(e->k)].i1);
             if (!known || done >> gpu_at(e, i)->param & 1) continue;
             done |= 1u << gpu_at(e, i)->param;
             fetch(e, sweep, i);
@@ -97,14 +97,15 @@ static void all_fetched(Emit *e) {
 
 /* Before each node: what goes ahead of it. The first, where a row's place in memory is worked out, touches none. */
 void gpu_ahead(Emit *e, const Node *node) {
-    bool first = node == &e->k->node[e->k->root], fetches = e->k->plan.overlap == OVERLAP_FETCH;
+    bool first = node == &e->k->node[kern_body(e->k)], fetches = e->k->plan.overlap == OVERLAP_FETCH;
+    if (node->once) return;
     if (fetches && !first && !e->waited) {
         all_fetched(e);
         line(e, "overlap_wait(), overlap_start();");
         e->waited = true;
-        if (e->k->plan.early) all_early(e);
+        if (e->k->plan.early == EARLY_ON) all_early(e);
     }
-    if (!fetches && first && e->k->plan.early) all_early(e);
+    if (!fetches && first && e->k->plan.early == EARLY_ON) all_early(e);
 }
 
 /* ---- stages: stripes in on-chip memory that are filled by copies ---- */
@@ -117,20 +118,67 @@ static int put_of(const Emit *e, const Node *sweep, int i) {
     return -1;
 }
 
-/* Starts the copies of a sweep, in as many parts as the plan has stages; how many, 0: the sweep has none. */
-int gpu_copies(Emit *e, const Node *n) {
+/* One value of a row, of an input and at a place that its number gives: its latency would be spent once more in each
+ * row that is waited for, so it is loaded with the row's copies. */
+static void find_awaited(Emit *e) {
+    const Kern *k = e->k;
+    const int body = kern_body(k), end = body < 0 ? 0 : k->node[body].i1;
+    for (int n = body; n >= 0; n = k->node[n].next)
+        for (int i = k->node[n].i0; i < k->node[n].i1 && k->node[n].kind == NODE_BLOCK; i++) {
+            const Ins *in = gpu_at(e, i);
+            e->awaited[i] = in->k == K_LOAD1 && in->rank == RANK_ROW && in->a[1] < 0 && in->a[0] < end &&
+                            k->prog->param[in->param].dir == DIR_IN && e->pb->noalias;
+        }
+}
+
+/* What was loaded with the copies of this row, and of those that come after it. */
+void gpu_take_ahead(Emit *e) {
+    for (int i = 0; i < e->k->nins; i++) {
+        if (!e->awaited[i]) continue;
+        Ty ty = gpu_tensor(e, gpu_at(e, i)->param);
+        line(e, "const %s n%d = up_%s(n%d_0);", gpu_type(gpu_at(e, i)->ty), i, ty_text(ty), i);
+        for (int a = 1; a < e->k->plan.ahead; a++) line(e, "n%d_%d = n%d_%d;", i, a - 1, i, a);
+    }
+}
+
+/* Which loads are such copies, and what they fill. */
+void gpu_find_copies(Emit *e) {
+    const Kern *k = e->k;
+    for (int s = 0; s < k->nstripes; s++) e->buffers[s] = 1;
+    for (int n = 0; n < k->nnodes && k->plan.stages && e->words->dialect == DIALECT_CUDA; n++) {
+        const Node *sweep = &k->node[n];
+        for (int i = sweep->i0; i < sweep->i1 && sweep->kind == NODE_SWEEP; i++) {
+            int put = gpu_at(e, i)->k == K_LOADP && gpu_at(e, i)->a[0] < sweep->i0 ? put_of(e, sweep, i) : -1;
+            e->domain = sweep->domain;
+            if (put < 0 || gpu_at(e, put)->a[0] >= sweep->i0 || !gpu_copies_pack(e, i, put)) continue;
+            e->copied[i] = put;
+            if (!sweep->once) e->buffers[gpu_at(e, put)->imm] = 1 + k->plan.ahead;
+        }
+    }
+    e->domain = -1;
+    if (k->plan.ahead) find_awaited(e);
+}
+
+static int copies_of(const Emit *e, const Node *n) {
+    int copies = 0;
+    for (int i = n->i0; i < n->i1 && n->kind == NODE_SWEEP; i++) copies += e->copied[i] != 0;
+    return copies;
+}
+
+static int loads_of(const Emit *e, const Node *n) {
+    int loads = 0;
+    for (int i = n->i0; i < n->i1; i++) loads += gpu_at(e, i)->k == K_LOADP;
+    return loads;
+}
+
+/* Starts the copies of a sweep, in as many parts as the plan has stages. */
+static void start_copies(Emit *e, const Node *n) {
     const Plan *p = &e->k->plan;
     int64_t chunk = (int64_t)plan_lanes(p) * p->V, size = e->k->domain[n->domain].n_mapped,
             steps = ceil_div(size, chunk * p->flight);
-    bool any = false;
-    for (int i = n->i0; i < n->i1 && p->stages; i++) {
-        const Ins *in = gpu_at(e, i);
-        int put = in->k == K_LOADP && in->a[0] < n->i0 ? put_of(e, n, i) : -1;
-        if (put < 0 || gpu_at(e, put)->a[0] >= n->i0 || !gpu_copies_pack(e, i, put)) continue;
-        e->copied[i] = put;
-        any = true;
-    }
-    for (int part = 0; part < p->stages && any; part++) {
+    int domain = e->domain;
+    e->domain = n->domain;
+    for (int part = 0; part < p->stages; part++) {
         int64_t from = emit_part(steps, p->stages, part) * p->flight,
                 to = emit_part(steps, p->stages, part + 1) * p->flight, full = i64_min(to, size / chunk);
         if (full > from) {
@@ -149,5 +197,49 @@ int gpu_copies(Emit *e, const Node *n) {
         }
         line(e, "copies_commit();");
     }
-    return any ? p->stages : 0;
+    e->domain = domain;
+}
+
+/* Those of a whole row that the group takes later, into the buffer that it will have then: the row's place is worked
+ * out as its own block does. Past the last row there is nothing to copy, but the parts are counted all the same. */
+void gpu_copies_ahead(Emit *e, const char *tile, const char *buffer, int place) {
+    const Kern *k = e->k;
+    int sweeps = 0;
+    line(e, "if (%s < tiles) {", tile);
+    e->depth++;
+    gpu_row(e, emit_text(e, "(%s)", tile));
+    for (int i = 0; i < k->nstripes; i++)
+        if (e->buffers[i] > 1)
+            line(e, "const u32 sh%d = base%d + %s * %" PRId64 ";", i, i, buffer, gpu_stripe_bytes(e, i));
+    const Node *head = &k->node[kern_body(k)];
+    for (int i = head->i0; i < head->i1; i++) gpu_block(e, i);
+    for (int i = 0; i < k->nins; i++)
+        if (e->awaited[i])
+            line(e, "n%d_%d = %s;", i, place, gpu_load_bits(e, gpu_at(e, i), gpu_val(e, gpu_at(e, i)->a[0], 0, 0)));
+    for (int n = kern_body(k); n >= 0; n = k->node[n].next) {
+        if (!copies_of(e, &k->node[n])) continue;
+        sweeps++;
+        start_copies(e, &k->node[n]);
+    }
+    e->depth--;
+    line(e, "} else {");
+    for (int i = 0; i < sweeps * k->plan.stages; i++) line(e, "    copies_commit();");
+    line(e, "}");
+}
+
+/* Of a sweep that comes: how many parts, 0: it has none. What is only kept, for all rows, is not waited for here. */
+int gpu_copies(Emit *e, const Node *n) {
+    const Plan *p = &e->k->plan;
+    if (!copies_of(e, n)) return 0;
+    if (!p->ahead || n->once) start_copies(e, n);
+    e->once_flies |= n->once;
+    if (n->once && copies_of(e, n) == loads_of(e, n)) return -1;
+    int later = 0, all = 0; /* sweeps of the row whose copies were started after this one's, and all that have some */
+    for (int i = kern_body(e->k); i >= 0; i = e->k->node[i].next) {
+        if (!copies_of(e, &e->k->node[i])) continue;
+        all++;
+        later += e->k->node[i].i0 > n->i0;
+    }
+    if (p->ahead && !n->once) e->flying = p->stages * (later + p->ahead * all);
+    return p->stages;
 }

@@ -7,6 +7,7 @@
 struct GpuWords {
     Dialect dialect;
     const char *thread, *group; /* a thread's number in its group, i32; a group's in the launch, i64 */
+    const char *groups;         /* how many a launch has, i64 */
     const char *barrier;        /* that all threads of a group reach, and after which they see what each stored in
                                    on-chip memory */
     const char *who;            /* what shx_T and meet_op_T take as their last argument, with a comma before it */
@@ -21,6 +22,9 @@ struct GpuWords {
 /* ---- gpu.c ---- */
 void gpu_begin(Emit *e, const GpuWords *words);
 void gpu_place(Emit *e);
+void gpu_row(Emit *e, const char *tile); /* declares the row of a thread, in the group's tile of rows */
+void gpu_rows(Emit *e);
+void gpu_end(Emit *e);
 void gpu_locals(Emit *e);
 int gpu_exchange(const Emit *e);
 const char *gpu_memory_type(const Param *q);
@@ -58,6 +62,9 @@ void gpu_cluster_ready(Emit *e);  /* that all groups of the cluster have started
 
 /* ---- gpuahead.c ---- */
 void gpu_ahead(Emit *e, const Node *node);
+void gpu_find_copies(Emit *e);
+void gpu_copies_ahead(Emit *e, const char *tile, const char *buffer, int place); /* of the row of another tile */
+void gpu_take_ahead(Emit *e);
 int gpu_copies(Emit *e, const Node *sweep);
 
 /* ---- gpumem.c ---- */
@@ -68,6 +75,7 @@ void gpu_load_pack(Emit *e, int i, const Step *s, int f);
 bool gpu_copies_pack(Emit *e, int load, int put); /* can its pieces be copied asynchronously? */
 void gpu_copy_pack(Emit *e, int load, int put, const Step *s);
 void gpu_store_pack(Emit *e, int i, const Step *s, int f);
+const char *gpu_load_bits(Emit *e, const Ins *in, const char *index); /* an element's, not yet waited for */
 const char *gpu_load_one(Emit *e, const Ins *in, const char *index);
 void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x);
 void gpu_get(Emit *e, int i, const Step *s, int f); /* of stripes */
@@ -75,6 +83,7 @@ void gpu_put(Emit *e, int i, const Step *s, int f);
 bool gpu_shares_words(Ty t); /* elements of a stripe that are shorter than a word share words */
 int gpu_stripe_words(const Emit *e, const Stripe *s); /* of one chunk */
 int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s);
+int64_t gpu_stripe_bytes(const Emit *e, int stripe); /* of one in on-chip memory, that a group needs for a row */
 
 /* ---- gpuprelude.c ---- */
 typedef struct Name {

@@ -85,17 +85,24 @@ bool gpu_is_weight(const Emit *e, int param) { /* all rows read it */
     return true;
 }
 
-/* Is the sweep being emitted the last of several that load the parameter? */
-static bool is_last_read(const Emit *e, int param) {
+/* How many sweeps load the parameter by packs; and where the last of them ends. */
+static int sweeps_loading(const Emit *e, int param, int *end) {
     const Kern *k = e->k;
-    int sweeps = 0, last = -1;
+    int sweeps = 0;
     for (int n = 0; n < k->nnodes; n++) {
         bool loads = false;
         for (int j = k->node[n].i0; j < k->node[n].i1 && k->node[n].kind == NODE_SWEEP; j++)
             loads |= k->ins[j].k == K_LOADP && k->ins[j].param == param;
-        if (loads) sweeps++, last = k->node[n].i1;
+        if (loads && end) *end = k->node[n].i1;
+        sweeps += loads;
     }
-    return sweeps > 1 && e->node_end == last;
+    return sweeps;
+}
+
+/* Is the sweep being emitted the last of several that load the parameter? */
+static bool is_last_read(const Emit *e, int param) {
+    int last = -1;
+    return sweeps_loading(e, param, &last) > 1 && e->node_end == last;
 }
 
 static const char *plain_policy(Emit *e, int i) {
@@ -106,12 +113,16 @@ static const char *plain_policy(Emit *e, int i) {
     return in->policy == LOAD_STREAM ? "stream" : input ? "once" : "noalloc";
 }
 
-/* In a loop over serial points loads of inputs, which nothing writes, may go before the stores of the round ahead. */
+/* In a loop over serial points loads of inputs, which nothing writes, may go before the stores of the round ahead. What
+ * all rows share and one sweep loads is in no danger of being kept from an earlier one: early=free leaves it to the
+ * compiler where such loads go, which brings those of many chunks before the first store. */
 static const char *load_policy(Emit *e, int i) {
     const char *how = plain_policy(e, i);
-    bool free = e->words->dialect == DIALECT_CUDA && e->serial && e->pb->noalias &&
-                e->k->prog->param[gpu_at(e, i)->param].dir == DIR_IN;
-    return free && !str_eq(how, "once") ? emit_text(e, "%snc", how) : how;
+    int param = gpu_at(e, i)->param;
+    bool moves = e->words->dialect == DIALECT_CUDA && e->pb->noalias && e->k->prog->param[param].dir == DIR_IN;
+    if (moves && e->k->plan.early == EARLY_FREE && gpu_is_weight(e, param) && sweeps_loading(e, param, NULL) == 1)
+        return emit_text(e, "%sfree", how);
+    return moves && e->serial && !str_eq(how, "once") ? emit_text(e, "%snc", how) : how;
 }
 
 /* Where pack element v of chunk f lies. */
@@ -194,6 +205,13 @@ int64_t gpu_stripe_chunks(const Emit *e, const Stripe *s) {
     return ceil_div(emit_room(e, &e->k->domain[s->domain]), (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V);
 }
 
+int64_t gpu_stripe_bytes(const Emit *e, int stripe) {
+    const Kern *k = e->k;
+    const Stripe *s = &k->stripe[stripe];
+    const int64_t each = k->domain[s->domain].n_serial * gpu_stripe_chunks(e, s) * k->plan.V * ty_bytes(s->ty);
+    return (each * k->plan.W * k->plan.P + 15) / 16 * 16;
+}
+
 static const char *stripe_at(Emit *e, const Ins *in, const Step *s, int f, int word) {
     const Stripe *st = &e->k->stripe[in->imm];
     int words = gpu_stripe_words(e, st);
@@ -269,6 +287,7 @@ void gpu_copy_pack(Emit *e, int load, int put, const Step *s) {
     for (int v = 0; v < e->k->plan.V; v += k.each) {
         const char *if_active = gpu_active(e, s, 0, v);
         const char *at = emit_text(e, "%s + %d", shared_at(e, to, s, 0, v / held.each), v % held.each * k.bytes);
+        if (in->policy == LOAD_KEEP) at = emit_text(e, "(%s) ^ nil", at);
         count_loads(e, in, 1);
         line(e, "%scpa%dx%d_%s(%s, %s%s);", if_active ? emit_text(e, "if %s ", if_active) : "", k.each * k.bytes,
              k.bytes, how, at, spot(e, in, s, 0, v), hint);
@@ -352,9 +371,12 @@ void gpu_store_pack(Emit *e, int i, const Step *s, int f) {
     if (may) line(e, "#endif");
 }
 
+const char *gpu_load_bits(Emit *e, const Ins *in, const char *index) {
+    return emit_text(e, "lde%d_plain(p%d + %s)", ty_bytes(gpu_tensor(e, in->param)), in->param, index);
+}
+
 const char *gpu_load_one(Emit *e, const Ins *in, const char *index) {
-    Ty ty = gpu_tensor(e, in->param);
-    return emit_text(e, "up_%s(lde%d_plain(p%d + %s))", ty_text(ty), ty_bytes(ty), in->param, index);
+    return emit_text(e, "up_%s(%s)", ty_text(gpu_tensor(e, in->param)), gpu_load_bits(e, in, index));
 }
 
 void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, const char *x) {

@@ -15,6 +15,8 @@ typedef struct Touch {
     int64_t read_row, read_epoch;
 } Touch;
 
+enum { FOR_ALL_ROWS = -1 }; /* in place of row + 1: written before the first row */
+
 typedef struct Run {
     Cx *cx;
     const Kern *k;
@@ -36,6 +38,7 @@ typedef struct Run {
     const Ins *join;          /* the join being done */
     /* where we stand */
     int64_t row, serial, epoch; /* joins so far */
+    bool once;                  /* before the first row */
     int lane;
     bool all_lanes; /* what is done now is done by every lane alike */
     int64_t domain_n, chunk0;
@@ -199,7 +202,7 @@ static Err get(Run *r, int i, int j, Num *out) {
     int64_t slot;
     Err e = slot_of(r, i, j, &slot);
     if (e != OK) return e;
-    if (r->stripe_row[in->imm][slot] != r->row + 1)
+    if (r->stripe_row[in->imm][slot] != r->row + 1 && r->stripe_row[in->imm][slot] != FOR_ALL_ROWS)
         return fault(r, S_KERN_UNWRITTEN, i, "nothing is in the slot of element", r->elem[j]);
     Ty ty = r->k->stripe[in->imm].ty;
     *out = num_load(ty, r->stripe[in->imm] + slot * ty_bytes(ty));
@@ -213,7 +216,7 @@ static Err put(Run *r, int i, int j, Num v) {
     if (e != OK) return e;
     Ty ty = r->k->stripe[in->imm].ty;
     num_store(ty, r->stripe[in->imm] + slot * ty_bytes(ty), v, in->ty);
-    r->stripe_row[in->imm][slot] = r->row + 1;
+    r->stripe_row[in->imm][slot] = r->once ? FOR_ALL_ROWS : r->row + 1;
     return OK;
 }
 
@@ -512,14 +515,14 @@ static Err do_sweep(Run *r, const Node *nd) {
     return OK;
 }
 
-static Err do_nodes(Run *r, int first) {
-    for (int n = first; n >= 0; n = r->k->node[n].next) {
+static Err do_nodes(Run *r, int first, int end) {
+    for (int n = first; n != end; n = r->k->node[n].next) {
         const Node *nd = &r->k->node[n];
         Err e = OK;
         if (nd->kind == NODE_LOOP)
             for (int64_t s = 0; s < nd->count && e == OK; s++) {
                 r->serial = s;
-                e = do_nodes(r, nd->child);
+                e = do_nodes(r, nd->child, -1);
             }
         else
             e = nd->kind == NODE_SWEEP ? do_sweep(r, nd) : do_block(r, nd);
@@ -594,10 +597,13 @@ Err kern_run(Cx *cx, const Kern *k, const Slot *slots, int64_t rows, const void 
              .flight = k->plan.flight};
     *run = (KernRun){0};
     prepare(&r);
-    for (r.row = 0; r.row < rows; r.row++) {
+    const int body = kern_body(k);
+    r.once = true;
+    Err e = rows > 0 ? do_nodes(&r, k->root, body) : OK;
+    r.once = false;
+    for (; r.row < rows && e == OK; r.row++) {
         r.epoch++;
-        Err e = do_nodes(&r, k->root);
-        if (e != OK) return e;
+        e = do_nodes(&r, body, -1);
     }
-    return OK;
+    return e;
 }

@@ -87,12 +87,15 @@ static inline bool ins_gathers(const Ins *in) { /* do all lanes of the row have 
     return in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_SAME;
 }
 
+/* Nodes marked once come first, outside of loops: a group that takes rows one after the other does them before its
+ * first row. They load what all rows share into stripes, which keep it for all of them. */
 typedef enum NodeKind { NODE_BLOCK, NODE_SWEEP, NODE_LOOP } NodeKind;
 typedef struct Node {
     NodeKind kind;
     int i0, i1;      /* instructions of a block or sweep: ins[i0 .. i1) */
     int domain;      /* of a sweep */
     int64_t count;   /* of a loop: serial points */
+    bool once;       /* done before a group's first row */
     bool ranged;     /* of a loop: count is for the largest extent of the ranged axis, and goes with it */
     int child, next; /* first node inside a loop; the one after this; -1: none */
     const char *note;
@@ -156,6 +159,10 @@ int pass_count(const Kern *k, int level); /* subgroups of a group, groups of the
 int ins_operands(
     const Ins *in,
     int at[3]); /* which of a[] the instruction has a place for (they may be -1 where optional), and how many */
+
+int kern_body(const Kern *k); /* the first node that is not done once; -1: none */
+/* Rows of which a stripe has room at once: one, and those whose copies into it may be under way. */
+int kern_buffers(const Kern *k, int stripe);
 
 /* ---- lower ---- */
 Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out); /* plan_check first, then the kern; verified */

@@ -366,6 +366,9 @@ static bool read_body(Reader *r) {
             fine = read_array(r);
         } else {
             Node nd = {.i0 = k->nins, .i1 = k->nins, .child = -1, .next = -1, .note = r->note};
+            nd.once = str_eq(w, "once");
+            if (nd.once) w = word(r);
+            if (!w) return bad(r, "block, sweep or loop", w);
             if (str_eq(w, "block"))
                 nd.kind = NODE_BLOCK;
             else if (str_eq(w, "sweep"))

@@ -72,6 +72,21 @@ const char *rank_text(Rank r) {
     return names[r];
 }
 
+int kern_body(const Kern *k) {
+    int n = k->root;
+    while (n >= 0 && k->node[n].once) n = k->node[n].next;
+    return n;
+}
+
+int kern_buffers(const Kern *k, int stripe) {
+    const int body = kern_body(k), from = body < 0 ? k->nins : k->node[body].i0;
+    for (int i = from; i < k->nins && k->stripe[stripe].home == HOLD_SHARED; i++) {
+        const Ins *in = &k->ins[i];
+        if (in->k == K_PUT && in->imm == stripe && k->ins[in->a[1]].k == K_LOADP) return 1 + k->plan.ahead;
+    }
+    return 1;
+}
+
 static char lower_case(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -207,7 +222,7 @@ static void put_ins(const Kern *k, int i, Buf *out) {
 static void put_nodes(const Kern *k, int first, int depth, int *left, Buf *out) {
     for (int n = first; n >= 0 && n < k->nnodes && (*left)-- > 0; n = k->node[n].next) {
         const Node *nd = &k->node[n];
-        buf_fmt(out, "%*s", 2 * depth, "");
+        buf_fmt(out, "%*s%s", 2 * depth, "", nd->once ? "once " : "");
         if (nd->kind == NODE_LOOP)
             buf_fmt(out, "loop %lld%s {", (long long)nd->count, nd->ranged ? " ranged" : "");
         else if (nd->kind == NODE_SWEEP)

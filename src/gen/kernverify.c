@@ -13,6 +13,8 @@ typedef struct Walk {
     bool *seen;                   /* nodes */
     bool *stripe_put, *array_put; /* some instruction before fills it */
     bool *cell_ready;             /* initialised on every way to here */
+    bool *stripe_once;            /* filled before the first row */
+    bool in_row;                  /* nodes from here on are done in every row */
     int nseen, next, sweeps;      /* nodes met, first instruction not met yet, sweeps met */
     int node, loop;               /* where we stand */
     bool *late;                   /* values made of what lanes have met about */
@@ -422,6 +424,9 @@ static Err check_stripe(Walk *w, int i) {
     if (w->sweeps < s->first || w->sweeps > s->last)
         FAIL_INS(S_KERN_STRIPE, "stripe %d lives from sweep %d to %d, this is %d", in->imm, s->first, s->last,
                  w->sweeps);
+    if (in->k == K_PUT && w->in_row && w->stripe_once[in->imm])
+        FAIL_INS(S_KERN_ONCE, "stripe %d is filled before the first row", in->imm);
+    w->stripe_once[in->imm] |= !w->in_row;
     if (in->k == K_PUT)
         w->stripe_put[in->imm] = true;
     else if (!w->stripe_put[in->imm])
@@ -503,6 +508,20 @@ static Err check_split(Walk *w, int i) {
     return OK;
 }
 
+/* Before a group's first row there is no row, and nothing that is its own. */
+static Err check_once(Walk *w, int i) {
+    const Ins *in = &w->k->ins[i];
+    bool fine = in->k == K_CONST || in->k == K_SLOT || in->k == K_OP || in->k == K_LOADP || in->k == K_PUT;
+    if (w->in_row) return OK;
+    if (in->k == K_LOADP) {
+        const Param *p = &w->k->prog->param[in->param];
+        for (int d = 0; d < p->rank; d++) fine = fine && !(w->k->prog->row_axes >> p->axis[d] & 1);
+        fine = fine && p->dir == DIR_IN;
+    }
+    if (!fine) FAIL_INS(S_KERN_ONCE, "stands in a node that is done once: node %d", w->node);
+    return OK;
+}
+
 /* ---- the walk ---- */
 
 static Err check_ins(Walk *w, int i) {
@@ -512,8 +531,8 @@ static Err check_ins(Walk *w, int i) {
     char place = w->k->node[w->node].kind == NODE_SWEEP ? 's' : 'b';
     if (places[in->k].place != 'a' && places[in->k].place != place)
         FAIL_INS(S_KERN_PLACE, "cannot stand in a %s", place == 's' ? "sweep" : "block");
-    static Err (*const checks[])(Walk *, int) = {check_operator, check_operands, check_refs,
-                                                 check_types,    check_ranks,    check_state};
+    static Err (*const checks[])(Walk *, int) = {check_operator, check_operands, check_refs, check_types,
+                                                 check_ranks,    check_state,    check_once};
     for (int c = 0; c < COUNT(checks); c++) {
         Err e = checks[c](w, i);
         if (e != OK) return e;
@@ -528,6 +547,9 @@ static Err check_nodes(Walk *w, int first, int loop) {
         const Node *nd = &k->node[n];
         w->seen[n] = true;
         w->nseen++;
+        if (nd->once && (w->in_row || nd->kind == NODE_LOOP || !k->plan.grid))
+            FAIL(S_KERN_ONCE, "node %d is done once, and stands in a row or a loop, or a group has one tile", n);
+        w->in_row |= !nd->once;
         if (nd->kind == NODE_LOOP) {
             if (loop >= 0) FAIL(S_KERN_LOOP, "node %d is a loop in a loop", n);
             int axis = shape_ranged(&k->shape);
@@ -581,6 +603,7 @@ Err kern_verify(Cx *cx, const Kern *k) {
     w->seen = NEWN(a, bool, k->nnodes);
     w->late = NEWN(a, bool, k->nins);
     w->stripe_put = NEWN(a, bool, k->nstripes);
+    w->stripe_once = NEWN(a, bool, k->nstripes);
     w->array_put = NEWN(a, bool, k->narrays);
     w->cell_ready = NEWN(a, bool, k->ncells);
     Err e = check_tables(w);

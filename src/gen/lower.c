@@ -561,6 +561,28 @@ static void make_holds(Low *l) {
     }
 }
 
+/* Before the first row: what all rows share and the plan keeps for them comes into its stripes, a sweep for each index
+ * space. */
+static void lower_once(Low *l) {
+    bool any = false;
+    for (int i = 0; i < l->sc->ncands; i++) any |= low_is_once(l, i);
+    if (!any) return;
+    int n = low_begin(l, NODE_BLOCK, -1, "group");
+    l->k->node[n].once = true;
+    low_prologue_once(l);
+    low_end(l, n);
+    for (int d = 0; d < l->sc->ndomains; d++) {
+        any = false;
+        for (int i = 0; i < l->sc->ncands; i++) any |= low_is_once(l, i) && l->sc->cand[i].domain == d;
+        if (!any) continue;
+        n = low_begin(l, NODE_SWEEP, d, NULL);
+        l->k->node[n].once = true;
+        for (int i = 0; i < l->sc->ncands; i++)
+            if (low_is_once(l, i) && l->sc->cand[i].domain == d) low_val(l, l->sc->cand[i].val);
+        low_end(l, n);
+    }
+}
+
 /* Stripes that nothing fills go: what needed the value is kept itself, or it is the fill of a read that is never
  * outside. */
 static void drop_idle(Low *l) {
@@ -597,6 +619,7 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out) {
     l->red_part = NEWN(cx->a, int, n);
     for (int i = 0; i < n; i++) l->red_now[i] = l->red_array[i] = l->red_stripe[i] = l->red_part[i] = -1;
     make_holds(l);
+    lower_once(l);
     int head = low_begin(l, NODE_BLOCK, -1, "row");
     low_prologue(l);
     low_end(l, head);

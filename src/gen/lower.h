@@ -18,8 +18,9 @@ typedef struct Low {
     int row_base[MAX_PARAMS];         /* offset of the row in a tensor, elements */
     int stride[MAX_PARAMS][MAX_RANK]; /* of dimensions whose stride is a run-time argument, else -1 */
     int scalar[MAX_PARAMS];
-    int ranged;    /* axis; -1: none */
-    int extent[2]; /* its extent, i64 and (index=32) i32 */
+    bool placed[MAX_PARAMS]; /* strides and base, or value, are there since before the first row */
+    int ranged;              /* axis; -1: none */
+    int extent[2];           /* its extent, i64 and (index=32) i32 */
     /* where we stand */
     int domain;       /* of the sweep being lowered, -1 in a block */
     int sweep;        /* number of the sweep being lowered, in the schedule */
@@ -60,6 +61,8 @@ bool low_ranged(const Low *l, uint32_t axes); /* does it go with the ranged axis
 int low_serial_index(Low *l, uint32_t axes);  /* linear number of the current serial point within `axes` */
 int low_load_home(Low *l, int param);         /* reads back what a hold=output value stored */
 void low_prologue(Low *l);
+void low_prologue_once(Low *l);           /* of it what fills stripes before the first row */
+bool low_is_once(const Low *l, int cand); /* does the plan keep the candidate for all rows of a group? */
 /* lower.c: nodes */
 int low_begin(Low *l, NodeKind kind, int domain, const char *note); /* opens a block or sweep */
 void low_end(Low *l, int node);                                     /* closes it; an empty block goes */

@@ -65,6 +65,41 @@ static int stride_of(Low *l, int param, int dim) {
     return dense_stride(l, param, dim, &after) ? low_points(l, after, TY_I64) : l->stride[param][dim];
 }
 
+/* A scalar's value, or a tensor's strides that come with the launch and the row's place in it. */
+static void place_param(Low *l, int q) {
+    const Prog *p = l->p;
+    const Param *a = &p->param[q];
+    if (a->dir == DIR_SCALAR) {
+        Ty slot = ty_is_float(a->ty) ? TY_F64 : TY_I64;
+        int x = ins(l, (Ins){.k = K_SLOT,
+                             .ty = slot,
+                             .rank = RANK_ROW,
+                             .a = {-1, -1, -1},
+                             .param = -1,
+                             .imm = l->k->abi.scalar[q],
+                             .note = a->name});
+        l->scalar[q] = kb_cast(&l->b, a->ty, x);
+        if (q != prog_extent(p, l->s)) return;
+        l->extent[0] = x;
+        if (l->plan->index == 32) l->extent[1] = kb_cast(&l->b, TY_I32, x);
+    }
+    if (a->dir == DIR_SCALAR || a->dir == DIR_CONST) return;
+    int base = -1;
+    for (int d = 0; d < a->rank; d++) {
+        uint32_t after;
+        l->stride[q][d] = -1;
+        if (dense_stride(l, q, d, &after)) continue;
+        l->stride[q][d] = ins(l, (Ins){.k = K_SLOT,
+                                       .ty = TY_I64,
+                                       .rank = RANK_ROW,
+                                       .a = {-1, -1, -1},
+                                       .param = -1,
+                                       .imm = l->k->abi.stride[q][d]});
+        if (is_row(l, a->axis[d])) base = add64(l, base, mul64(l, l->row_coord[a->axis[d]], l->stride[q][d]));
+    }
+    l->row_base[q] = base < 0 ? c64(l, 0) : base;
+}
+
 void low_prologue(Low *l) {
     const Prog *p = l->p;
     int row =
@@ -82,37 +117,20 @@ void low_prologue(Low *l) {
         l->row_coord[axes[k]] = k ? kb_op(&l->b, OP_MOD, left, ext, -1) : left;
         if (k) left = kb_op(&l->b, OP_DIV, left, ext, -1);
     }
-    for (int q = 0; q < p->nparams; q++) {
-        const Param *a = &p->param[q];
-        if (a->dir == DIR_SCALAR) {
-            Ty slot = ty_is_float(a->ty) ? TY_F64 : TY_I64;
-            int x = ins(l, (Ins){.k = K_SLOT,
-                                 .ty = slot,
-                                 .rank = RANK_ROW,
-                                 .a = {-1, -1, -1},
-                                 .param = -1,
-                                 .imm = l->k->abi.scalar[q],
-                                 .note = a->name});
-            l->scalar[q] = kb_cast(&l->b, a->ty, x);
-            if (q != prog_extent(p, l->s)) continue;
-            l->extent[0] = x;
-            if (l->plan->index == 32) l->extent[1] = kb_cast(&l->b, TY_I32, x);
-        }
-        if (a->dir == DIR_SCALAR || a->dir == DIR_CONST) continue;
-        int base = -1;
-        for (int d = 0; d < a->rank; d++) {
-            uint32_t after;
-            l->stride[q][d] = -1;
-            if (dense_stride(l, q, d, &after)) continue;
-            l->stride[q][d] = ins(l, (Ins){.k = K_SLOT,
-                                           .ty = TY_I64,
-                                           .rank = RANK_ROW,
-                                           .a = {-1, -1, -1},
-                                           .param = -1,
-                                           .imm = l->k->abi.stride[q][d]});
-            if (is_row(l, a->axis[d])) base = add64(l, base, mul64(l, l->row_coord[a->axis[d]], l->stride[q][d]));
-        }
-        l->row_base[q] = base < 0 ? c64(l, 0) : base;
+    for (int q = 0; q < p->nparams; q++)
+        if (!l->placed[q]) place_param(l, q);
+}
+
+bool low_is_once(const Low *l, int cand) {
+    return l->sc->cand[cand].once && hold_keeps(l->hold[cand]);
+}
+
+void low_prologue_once(Low *l) {
+    for (int q = 0; q < l->p->nparams; q++) {
+        bool once = q == prog_extent(l->p, l->s);
+        for (int i = 0; i < l->sc->ncands; i++) once |= low_is_once(l, i) && l->p->val[l->sc->cand[i].val].param == q;
+        if (once) place_param(l, q);
+        l->placed[q] = once;
     }
 }
 

@@ -19,6 +19,7 @@ static void metal_shared(Emit *e, int i) {
 static const GpuWords words = {.dialect = DIALECT_METAL,
                                .thread = "(i32)thread_at",
                                .group = "(i64)group_at",
+                               .groups = "(i64)groups_at",
                                .barrier = "threadgroup_barrier(mem_flags::mem_threadgroup)",
                                .who = "",
                                .wide = "l",
@@ -47,9 +48,11 @@ static void metal_head(Emit *e) {
     }
     line(e, "    constant slots &a [[buffer(%d)]],", buffers(k));
     if (gpu_exchange(e) || shared) line(e, "    threadgroup uint4 *shared [[threadgroup(0)]],");
-    line(e, "    uint thread_at [[thread_position_in_threadgroup]], uint group_at [[threadgroup_position_in_grid]]) {");
+    line(e,
+         "    uint thread_at [[thread_position_in_threadgroup]], uint group_at [[threadgroup_position_in_grid]]%s) {",
+         p->grid ? ", uint groups_at [[threadgroups_per_grid]]" : "");
     e->depth++;
-    line(e, "const i64 first = a.first%s;", p->P > 1 ? ", rows = a.rows" : "");
+    line(e, "const i64 first = a.first%s;", p->P > 1 || p->grid ? ", rows = a.rows" : "");
     gpu_place(e);
     if (gpu_exchange(e)) {
         line(e, "threadgroup u64 (*const xs)[slots_exchanged][%d] = (threadgroup u64 (*)[slots_exchanged][%d])shared;",
@@ -60,8 +63,7 @@ static void metal_head(Emit *e) {
 }
 
 static void metal_tail(Emit *e) {
-    e->depth--;
-    line(e, "}");
+    gpu_end(e);
     if (gpu_exchange(e)) e->shared_bytes += (int64_t)16 * gpu_exchange(e) * (e->slots ? e->slots : 1);
 }
 
@@ -76,6 +78,7 @@ static Err metal_check(const Emit *e) {
 }
 
 const Speak speak_metal = {.head = metal_head,
+                           .rows = gpu_rows,
                            .tail = metal_tail,
                            .block = gpu_block,
                            .step = gpu_step,

@@ -25,6 +25,7 @@ static void opencl_shared(Emit *e, int i) {
 static const GpuWords words = {.dialect = DIALECT_OPENCL,
                                .thread = "(i32)get_local_id(0)",
                                .group = "(i64)get_group_id(0)",
+                               .groups = "(i64)get_num_groups(0)",
                                .barrier = "barrier(CLK_LOCAL_MEM_FENCE)",
                                .who = ", everyone",
                                .wide = "l",
@@ -59,13 +60,9 @@ static void opencl_head(Emit *e) {
     gpu_locals(e);
 }
 
-static void opencl_tail(Emit *e) {
-    e->depth--;
-    line(e, "}");
-}
-
 const Speak speak_opencl = {.head = opencl_head,
-                            .tail = opencl_tail,
+                            .rows = gpu_rows,
+                            .tail = gpu_end,
                             .block = gpu_block,
                             .step = gpu_step,
                             .prelude = opencl_prelude,

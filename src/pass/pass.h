@@ -54,7 +54,8 @@ typedef struct Sweep {
     int domain, outer, inner;
 } Sweep;
 
-/* A value that is needed in at least two phases: worth a hold. */
+/* A value that is needed in at least two phases: worth a hold. So is, in a group that takes many rows one after the
+ * other, an input that all rows share: once for all of them. */
 typedef struct Cand {
     int val;
     const char *name; /* parameter's name for an input read in place, else the assigned name */
@@ -62,12 +63,13 @@ typedef struct Cand {
     Ty storage;       /* type it has in memory (loads) or its compute type */
     int domain;
     int sweeps; /* how many sweeps need it when nothing is held */
+    bool once;  /* held for all rows of a group */
     int output; /* the out parameter that could serve as its home (same axes, type = compute type), or -1 */
     Hold pinned;
 } Cand;
 
 typedef struct Sched {
-    bool fuse, segments;
+    bool fuse, segments, many_rows;
     Stat stat;
     uint32_t serial; /* program-wide */
     int ndomains, nsinks, nsweeps, ncands, npairs, nreds;
@@ -87,11 +89,12 @@ typedef enum Spread {
     SPREAD_SEGMENTS, /* reductions over the last mapped axes only leave the others mapped */
 } Spread;
 uint32_t sched_serial(const Prog *p, const Shape *s, Spread spread);
-/* Phases of a simplified program. `held`: with fuse off, bit i says candidate i is held and so has a sweep of its own
- * (candidates are numbered alike for every held set). Fails with plan.* slugs where the program does not fit the limits
- * or the statistic has no pair (plan.stat_unused), or where nothing or too much is made of segments
- * (plan.segments_unused, plan.segments_apart). */
-Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool fuse, Stat stat, uint64_t held, Sched *out);
+/* Phases of a simplified program. `many_rows`: a group takes rows one after the other. `held`: with fuse off, bit i
+ * says candidate i is held and so has a sweep of its own (candidates are numbered alike for every held set). Fails with
+ * plan.* slugs where the program does not fit the limits or the statistic has no pair (plan.stat_unused), or where
+ * nothing or too much is made of segments (plan.segments_unused, plan.segments_apart). */
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool many_rows, bool fuse, Stat stat,
+               uint64_t held, Sched *out);
 /* First and last sweep in which candidate `cand` is needed when exactly `held` (bit i: candidate i) are held; -1 where
  * it is not needed. */
 void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *first, int *last);

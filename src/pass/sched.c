@@ -387,6 +387,7 @@ void sched_live(const Sched *sc, const Prog *p, uint64_t held, int cand, int *fi
     needs(&n);
     *first = f[sc->cand[cand].val];
     *last = l[sc->cand[cand].val];
+    if (*first >= 0 && sc->cand[cand].once) *first = 0, *last = sc->nsweeps - 1;
 }
 
 /* ---- reductions ---- */
@@ -449,6 +450,14 @@ static const char *step_name(const Make *m, int v) {
     return name;
 }
 
+/* An input read in place that no row axis spans. */
+static bool all_rows_share(const Prog *p, const Val *v) {
+    if (v->op != OP_LOAD || !val_in_place(p, v) || p->param[v->param].dir != DIR_IN) return false;
+    for (int d = 0; d < p->param[v->param].rank; d++)
+        if (p->row_axes >> p->param[v->param].axis[d] & 1) return false;
+    return true;
+}
+
 static void find_cands(Make *m) {
     Sched *sc = m->sc;
     const Prog *p = m->p;
@@ -471,10 +480,12 @@ static void find_cands(Make *m) {
     needs(&need);
     for (int v = 0; v < n && sc->ncands < MAX_CANDS; v++) {
         const Val *x = &p->val[v];
-        if (own[v] < 2 || x->op == OP_CONST || x->op == OP_SCALAR || x->op == OP_IDX || x->op == OP_RED) continue;
+        bool once = sc->many_rows && dom[v] >= 0 && !sc->domain[dom[v]].serial && all_rows_share(p, x);
+        if (own[v] < (once ? 1 : 2) || x->op == OP_CONST || x->op == OP_SCALAR || x->op == OP_IDX || x->op == OP_RED)
+            continue;
         bool load = val_in_place(p, x);
         Cand *c = &sc->cand[sc->ncands++];
-        *c = (Cand){.val = v, .load = load, .domain = dom[v], .sweeps = own[v]};
+        *c = (Cand){.val = v, .load = load, .domain = dom[v], .sweeps = own[v], .once = once};
         c->storage = load ? p->param[x->param].ty : x->ty;
         c->name = load ? p->param[x->param].name : x->name ? x->name : step_name(m, v);
         c->pinned = load ? p->param_hold[x->param] : x->hold;
@@ -528,9 +539,11 @@ static Err check_segments(Cx *cx, const Make *m) {
                 "segments=on: no reduction of %s takes the last of several axes", m->p->name);
 }
 
-Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool fuse, Stat stat, uint64_t held, Sched *out) {
+Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool many_rows, bool fuse, Stat stat,
+               uint64_t held, Sched *out) {
     bool segments = spread == SPREAD_SEGMENTS;
-    *out = (Sched){.fuse = fuse, .segments = segments, .stat = stat, .serial = sched_serial(p, s, spread)};
+    *out = (Sched){
+        .fuse = fuse, .segments = segments, .many_rows = many_rows, .stat = stat, .serial = sched_serial(p, s, spread)};
     if (!fuse && stat != STAT_TWO_PASS)
         return diag(cx, S_PLAN_STAT_NEEDS_FUSE, NOWHERE, "fuse=on, or stat=two-pass",
                     "stat=%s joins two sweeps, fuse=off keeps them apart", stat_text(stat));
@@ -568,7 +581,7 @@ Err sched_make(Cx *cx, const Prog *p, const Shape *s, Spread spread, bool fuse, 
     if (fuse || !held) return OK;
     for (int i = 0; i < out->ncands; i++) {
         const Cand *c = &out->cand[i];
-        if (!(held >> i & 1)) continue;
+        if (!(held >> i & 1) || c->once) continue; /* filled before the rows */
         if (!add_sink(&m, SINK_FILL, c->val, c->domain, level_of(&m, c->val, out->domain[c->domain].serial)))
             return diag(cx, S_PLAN_LIMIT, NOWHERE, NULL, "%s needs more than %d sweeps", p->name, MAX_SINKS);
     }

@@ -1,11 +1,8 @@
 /* Problem + Plan -> legal, with its schedule and stripes, or the first rule it breaks, with its numbers. Nothing here
  * knows cost. */
-#include "plan.h"
+#include "legal.h"
 
 #include <string.h>
-
-/* A figure no budget reaches, so that sums of 64 stripes in bytes of 1024 lanes stay within 63 bits. */
-static const int64_t STRIPE_MOST = 1ll << 44;
 
 /* For machines that lack f64: no tensor has it, and nothing is computed in it. */
 static Err check_no_f64(Cx *cx, const Prog *p, const Caps *caps) {
@@ -204,13 +201,12 @@ static Err check_values(Cx *cx, const Plan *plan) {
     return OK;
 }
 
-/* Dimensions that no backend of this kind realises: anything but the default is refused. A backend that learns one
- * moves its row here. */
+/* What no backend of this kind realises: anything but the default is refused. */
 static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
-    static const int nowhere[] = {DIM_grid};
     Kind kind = pb->caps.kind;
-    if (plan->early && kind != KIND_CUDA && kind != KIND_METAL)
-        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=on: not on %s machines", kind_text(kind));
+    if (plan->early && kind != KIND_CUDA && (kind != KIND_METAL || plan->early == EARLY_FREE))
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "early=%s: not on %s machines",
+                    dim_info(DIM_early)->word[plan->early], kind_text(kind));
     if (plan->min_groups && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "min-groups=%d: not on %s machines", plan->min_groups,
                     kind_text(kind));
@@ -227,12 +223,10 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->cluster > (pb->caps.max_cluster > 1 && kind == KIND_CUDA ? pb->caps.max_cluster : 1))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "cluster=%d on a %s machine: most=%d", plan->cluster,
                     kind_text(kind), kind == KIND_CUDA ? pb->caps.max_cluster : 1);
-    for (int i = 0; i < COUNT(nowhere); i++) {
-        int d = nowhere[i], v = plan_dim_get(plan, d);
-        if (v != dim_info(d)->def)
-            return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "%s=%d: not on %s machines", dim_info(d)->name, v,
-                        kind_text(kind));
-    }
+    if (plan->grid && kind == KIND_HOST)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "grid=%d: not on %s machines", plan->grid, kind_text(kind));
+    if (plan->ahead && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "ahead=%d: not on %s machines", plan->ahead, kind_text(kind));
     if (plan->tail == TAIL_HEAD_SHIFT)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "tail=head-shift: not on %s machines", kind_text(kind));
     if (plan->segments && kind == KIND_HOST)
@@ -369,7 +363,7 @@ static bool is_ranged(const Problem *pb, const Domain *d) {
 
 /* Elements that stripes have room for: where the text does not know which step is the last, it touches the slots of
  * whole steps. */
-static int64_t reserved(const Problem *pb, const Plan *plan, const Domain *d) {
+int64_t plan_reserved(const Problem *pb, const Plan *plan, const Domain *d) {
     int64_t step = (int64_t)plan_lanes(plan) * plan->V * plan->flight;
     return is_ranged(pb, d) && d->n_mapped < INT64_MAX / 4 ? ceil_div(d->n_mapped, step) * step : d->n_mapped;
 }
@@ -492,7 +486,7 @@ static int64_t stripe_slots(const Problem *pb, const Plan *plan, const Sched *sc
     const Domain *d = &sc->domain[c->domain];
     int64_t slots, bytes;
     int each = h == HOLD_REGISTER32 ? 4 : ty_bytes(c->storage);
-    if (!mul_fits(d->n_serial, map_slots(reserved(pb, plan, d), plan_lanes(plan), plan->V), &slots) ||
+    if (!mul_fits(d->n_serial, map_slots(plan_reserved(pb, plan, d), plan_lanes(plan), plan->V), &slots) ||
         !mul_fits(slots, each, &bytes))
         return STRIPE_MOST;
     return i64_min(ceil_div(i64_min(bytes, INT64_MAX - 4), 4), STRIPE_MOST);
@@ -520,7 +514,7 @@ static void red_slots(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
     uint32_t axes = d->axes & ~v->over & ~(kept == ADD_UP_LANE ? d->mapped : 0u);
     for (int i = 0; i < p->naxes; i++)
         if (axes >> i & 1 && !mul_fits(n, pb->shape.n[i], &n)) n = STRIPE_MOST;
-    int64_t each = kept == ADD_UP_LANE ? map_slots(reserved(pb, plan, d), plan_lanes(plan), plan->V) : 1;
+    int64_t each = kept == ADD_UP_LANE ? map_slots(plan_reserved(pb, plan, d), plan_lanes(plan), plan->V) : 1;
     if (!mul_fits(n, each, &n) || !mul_fits(n, words, &n)) n = STRIPE_MOST;
     *(kept == ADD_UP_LANE ? slots : points) = i64_min(n, STRIPE_MOST);
 }
@@ -586,28 +580,6 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
                 (long long)budget, unit, plan->W, plan->V, parts.s);
 }
 
-/* What lanes keep in on-chip memory: whole chunks, so that every lane's part has one size. Where lanes meet nowhere
- * else, a join needs two buffers of 16 bytes a lane there. */
-static Err check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
-    enum { EXCHANGE = 4096 }; /* left to joins */
-    bool here = pb->caps.kind == KIND_OPENCL && pb->caps.subgroup == 1 && plan->W > 1;
-    int64_t need = 0, chunk = (int64_t)plan->W * plan->V, exchange = here ? 32ll * plan->W * plan->P : EXCHANGE;
-    for (int i = 0; i < sc->ncands; i++) {
-        const Cand *c = &sc->cand[i];
-        const Domain *d = &sc->domain[c->domain];
-        int64_t bytes;
-        if (plan_hold_of(plan, c) != HOLD_SHARED) continue;
-        if (!mul_fits(ceil_div(reserved(pb, plan, d), chunk * plan_groups(plan)) * chunk, d->n_serial, &bytes) ||
-            !mul_fits(bytes, ty_bytes(c->storage) * plan->P, &bytes))
-            bytes = STRIPE_MOST;
-        need += i64_min(bytes, STRIPE_MOST);
-    }
-    if ((!need && !here) || need + exchange <= pb->caps.shared_bytes) return OK;
-    return diag(cx, S_PLAN_SHARED, NOWHERE, NULL,
-                "hold=shared: need=%lld + %lld budget=%lld bytes a group: W=%d V=%d P=%d cluster=%d", (long long)need,
-                (long long)exchange, (long long)pb->caps.shared_bytes, plan->W, plan->V, plan->P, plan->cluster);
-}
-
 static Err check_segments(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
     enum { MOST_CHUNKS = 64 }; /* cells are as many */
     const Prog *p = pb->prog;
@@ -671,26 +643,6 @@ static Err check_split(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     return OK;
 }
 
-/* Copies past the registers are for inputs that are held in on-chip memory, and of 4, 8 or 16 bytes. */
-static Err check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
-    int most = 0;
-    for (int i = 0; i < sc->ncands && plan->stages; i++) {
-        const Cand *c = &sc->cand[i];
-        if (!c->load || plan_hold_of(plan, c) != HOLD_SHARED) continue;
-        int q = prog_param(pb->prog, c->name);
-        if (pb->strided >> q & 1) continue;
-        most = (int)i64_max(most, plan_piece(pb->prog, &pb->shape, plan->V, q, sc->domain[c->domain].mapped) *
-                                      ty_bytes(c->storage));
-    }
-    if (plan->stages && shape_ranged(&pb->shape) >= 0)
-        return diag(cx, S_PLAN_RANGED, NOWHERE, "0", "stages=%d: which copies there are depends on the extent of %s",
-                    plan->stages, pb->prog->axis[shape_ranged(&pb->shape)].name);
-    if (!plan->stages || most >= 4) return OK;
-    return diag(cx, S_PLAN_STAGES, NOWHERE, "hold=shared of an input, in accesses of 4 bytes or more",
-                "stages=%d: the widest access of a dense input held in on-chip memory has %d bytes", plan->stages,
-                most);
-}
-
 /* Sweeps run together where one loop over elements can do them all, and what a sweep keeps is used up by the next: the
  * row after it overwrites it there. */
 static Err check_stagger(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held) {
@@ -724,7 +676,7 @@ static Err check_stagger(Cx *cx, const Problem *pb, const Plan *plan, const Sche
 /* ---- all rules, in order ---- */
 
 typedef struct Made {
-    bool fuse, segments;
+    bool fuse, segments, many_rows;
     Stat stat;
     uint64_t held;
     Err err;
@@ -744,17 +696,18 @@ SchedMemo *sched_memo(Cx *cx) {
 }
 
 static Err sched_get(Cx *cx, SchedMemo *m, const Problem *pb, const Plan *plan, uint64_t held, const Sched **out) {
-    bool fuse = plan->fuse == FUSE_ON, segments = plan->segments != 0;
+    bool fuse = plan->fuse == FUSE_ON, segments = plan->segments != 0, many_rows = plan->grid != 0;
     Made *x = NULL;
     for (int i = 0; i < m->n && !x; i++)
-        if (m->made[i]->fuse == fuse && m->made[i]->segments == segments && (int)m->made[i]->stat == plan->stat &&
-            m->made[i]->held == held)
+        if (m->made[i]->fuse == fuse && m->made[i]->segments == segments && m->made[i]->many_rows == many_rows &&
+            (int)m->made[i]->stat == plan->stat && m->made[i]->held == held)
             x = m->made[i];
     if (!x) {
         Cx own = {.a = m->a};
         x = NEW(m->a, Made);
-        *x = (Made){.fuse = fuse, .segments = segments, .stat = (Stat)plan->stat, .held = held};
-        x->err = sched_make(&own, pb->prog, &pb->shape, problem_spread(pb, plan), fuse, x->stat, held, &x->sc);
+        *x = (Made){.fuse = fuse, .segments = segments, .many_rows = many_rows, .stat = (Stat)plan->stat, .held = held};
+        x->err =
+            sched_make(&own, pb->prog, &pb->shape, problem_spread(pb, plan), many_rows, fuse, x->stat, held, &x->sc);
         x->why = own.first;
         GROW(m->a, m->made, m->n, m->cap);
         m->made[m->n++] = x;
@@ -777,8 +730,9 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stagger(cx, pb, plan, *sc, held);
     if (!e) e = check_stripes(cx, pb, plan, *sc, held, st);
-    if (!e) e = check_shared(cx, pb, plan, *sc);
-    if (!e) e = check_stages(cx, pb, plan, *sc);
+    if (!e) e = plan_check_shared(cx, pb, plan, *sc);
+    if (!e) e = plan_check_stages(cx, pb, plan, *sc);
+    if (!e) e = plan_check_grid(cx, pb, plan, *sc);
     return e;
 }
 

@@ -101,10 +101,10 @@ typedef struct Holdable {
     bool stat[STAT_COUNT]; /* which statistics the program has, fused */
 } Holdable;
 
-static Err add_holdable(Cx *cx, const Problem *pb, bool fuse, Stat stat, Holdable *out) {
+static Err add_holdable(Cx *cx, const Problem *pb, bool many_rows, bool fuse, Stat stat, Holdable *out) {
     Sched sc;
     const Plan plan = {.stat = stat};
-    Err e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, &plan), fuse, stat, 0, &sc);
+    Err e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, &plan), many_rows, fuse, stat, 0, &sc);
     for (int i = 0; !e && i < sc.ncands; i++) {
         bool known = false;
         for (int k = 0; k < out->n; k++) known |= str_eq(out->cand[k].name, sc.cand[i].name);
@@ -115,11 +115,11 @@ static Err add_holdable(Cx *cx, const Problem *pb, bool fuse, Stat stat, Holdabl
 
 static Err find_holdable(Cx *cx, const Problem *pb, Holdable *out) {
     *out = (Holdable){0};
-    Err e = add_holdable(cx, pb, true, STAT_TWO_PASS, out);
+    Err e = add_holdable(cx, pb, false, true, STAT_TWO_PASS, out);
     if (e) return e;
     for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++) {
         Cx own = {.a = cx->a}; /* a program without a pair for a statistic is no fault */
-        out->stat[st] = add_holdable(&own, pb, true, (Stat)st, out) == OK;
+        out->stat[st] = add_holdable(&own, pb, false, true, (Stat)st, out) == OK;
     }
     return OK;
 }
@@ -209,7 +209,7 @@ static Err open_all_holds(Cx *cx, const Problem *pb, const Holdable *all, const 
     Err e = OK;
     for (int i = 0; i < all->n && !e; i++) {
         const Cand *c = &all->cand[i];
-        if (!c->load && !pb->prog->val[c->val].name) continue;
+        if (c->once || (!c->load && !pb->prog->val[c->val].name)) continue;
         e = open_hold(cx, c, it, s);
         const int at = e ? -1 : find_hold(s, c->name);
         for (int k = 0; at >= 0 && k < s->nhold[at]; k++)
@@ -264,7 +264,9 @@ static bool pinned_before(const char *text, const Item *it) {
 static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Space *s) {
     Holdable all;
     Err e = find_holdable(cx, pb, &all);
-    if (!e) e = add_holdable(cx, pb, false, STAT_TWO_PASS, &all); /* unfused, more values are needed twice */
+    if (!e) e = add_holdable(cx, pb, false, false, STAT_TWO_PASS, &all); /* unfused, more values are needed twice */
+    if (!e && pb->caps.kind != KIND_HOST) /* a group that takes many rows may keep what they share */
+        e = add_holdable(cx, pb, true, true, STAT_TWO_PASS, &all);
     Item it;
     const char *whole = text;
     while (!e && item_next(&text, &it)) {
@@ -662,7 +664,10 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
             set_dim(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
     }
     bool half = rows >= 0 && rows * 2 < pb->caps.units; /* of the machine at most, a group a row */
-    if (rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH)
+    const bool is_short = rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH;
+    if (has_weight(pb->prog)) /* (measured: free is worth 2 % at 65536x769, on at 1024x4096 in the cache) */
+        set_dim(cx, s, DIM_early, (const int[]){EARLY_OFF, is_short || rows < 0 ? EARLY_ON : EARLY_FREE}, 2);
+    if (is_short)
         set_dim(cx, s, DIM_overlap,
                 half ? (const int[]){OVERLAP_ON, OVERLAP_LATE, OVERLAP_FETCH, OVERLAP_OFF}
                      : (const int[]){OVERLAP_LATE, OVERLAP_ON, OVERLAP_FETCH, OVERLAP_OFF},
@@ -700,7 +705,7 @@ static int64_t segmented(Cx *cx, const Problem *pb) {
     Sched *sc = NEW(cx->a, Sched);
     Cx own = {.a = cx->a}; /* a program without such reductions is no fault */
     if (pb->caps.kind == KIND_HOST ||
-        sched_make(&own, pb->prog, &pb->shape, SPREAD_SEGMENTS, true, STAT_TWO_PASS, 0, sc) != OK)
+        sched_make(&own, pb->prog, &pb->shape, SPREAD_SEGMENTS, false, true, STAT_TWO_PASS, 0, sc) != OK)
         return 0;
     bool any = true;
     for (int i = 0; i < sc->nsinks; i++) {
@@ -720,7 +725,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     Holdable all;
     Sched sc;
     Err e = find_holdable(cx, pb, &all);
-    if (!e) e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, NULL), true, STAT_TWO_PASS, 0, &sc);
+    if (!e) e = sched_make(cx, pb->prog, &pb->shape, problem_spread(pb, NULL), false, true, STAT_TWO_PASS, 0, &sc);
     if (!e) e = space_of_plan(cx, &base, out);
     if (e) return e;
     bool host = pb->caps.kind == KIND_HOST, ordered = is_ordered(pb->prog);
@@ -765,7 +770,6 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
         if (pb->caps.kind == KIND_CUDA && all.stat[STAT_ONLINE] && !columns)
             set_dim(cx, out, DIM_combine, (const int[]){COMBINE_INNER, COMBINE_PAIR}, 2);
-        if (pb->caps.kind == KIND_CUDA && has_weight(pb->prog)) set_dim(cx, out, DIM_early, (const int[]){0, 1}, 2);
     }
     if (host && !ordered && only_columns(pb->prog)) host_columns(cx, out);
     shed(out);

@@ -216,13 +216,16 @@ static Err args_make(Cx *cx, ClDevice *c, const ClModule *m, const Slot *slots, 
 static int start(ClDevice *c, const ClModule *m, ClKernel k, ClQueue q, const Args *a, int64_t rows, ClEvent *event) {
     const Abi *abi = &m->unit.abi;
     int64_t P = m->unit.rows_per_group, most = MOST_GROUPS / (int64_t)m->threads * P;
+    const int64_t held = (int64_t)m->unit.resident * i64_max(c->d.caps.units, 1); /* groups that take all rows */
+    if (held) most = i64_max(rows, 1);
     size_t slots = (size_t)(abi->nslots ? abi->nslots : 1) * sizeof *a->slot;
     int err = c->cl.kernel_arg(k, ARG_SLOTS, slots, a->slot);
     if (!err) err = c->cl.kernel_arg(k, ARG_ROWS, sizeof rows, &rows);
     for (int i = abi->ptr0; i < abi->row0 && !err; i++)
         err = c->cl.kernel_arg(k, (unsigned)(ARG_MEMORY + i - abi->ptr0), sizeof a->mem[i], &a->mem[i]);
     for (int64_t first = 0; first < rows && !err; first += most) {
-        size_t groups = (size_t)ceil_div(i64_min(rows - first, most), P), all = groups * m->threads;
+        int64_t groups = ceil_div(i64_min(rows - first, most), P);
+        size_t all = (size_t)(held ? i64_min(groups, held) : groups) * m->threads;
         bool last = first + most >= rows;
         err = c->cl.kernel_arg(k, ARG_FIRST, sizeof first, &first);
         if (!err) err = c->cl.launch(q, k, 1, NULL, &all, &m->threads, 0, NULL, last ? event : NULL);

@@ -42,6 +42,7 @@ typedef struct CudaModule {
     unsigned cluster, split;
     size_t work_bytes; /* of rows_per_group rows */
     CudaWorks work;
+    int64_t resident;     /* groups that a launch has at most, which take all rows; 0: each takes its own */
     CuLaunchAttr overlap; /* id 0: launches wait for each other */
     CudaChain chain;      /* of the last timing */
     PackCheck check;
@@ -307,8 +308,8 @@ static int facts_read(const CudaDevice *c, const CudaModule *m, Facts *f) {
     return err;
 }
 
-/* Can the device run all groups of a cluster at once? */
-static bool clusters_fit(const CudaDevice *c, const CudaModule *m) {
+/* Clusters whose groups the device runs all at once. */
+static int clusters_held(const CudaDevice *c, const CudaModule *m) {
     CuLaunchAttr shape = {.id = LAUNCH_CLUSTER, .value = {.dim = {m->cluster, 1, 1}}};
     CuLaunch how = {.grid = {m->cluster, 1, 1},
                     .block = {m->threads, 1, 1},
@@ -316,7 +317,14 @@ static bool clusters_fit(const CudaDevice *c, const CudaModule *m) {
                     .attr = &shape,
                     .nattrs = 1};
     int n = 0;
-    return c->cu.clusters(&n, m->fn, &how) == 0 && n > 0;
+    return c->cu.clusters(&n, m->fn, &how) ? 0 : n;
+}
+
+/* Of a launch whose groups take all rows, all are there at once: as many clusters as fit, which are fewer than the
+ * units' groups make where those of a cluster must lie side by side. */
+static int64_t groups_held(const CudaDevice *c, const CudaModule *m, int of_unit) {
+    int64_t groups = (int64_t)of_unit * (c->d.caps.units > 0 ? c->d.caps.units : 1), C = m->cluster;
+    return i64_max(1, C > 1 ? i64_min(groups / C, clusters_held(c, m)) : groups) * C;
 }
 
 static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
@@ -361,13 +369,23 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
                  u->entry, m->m.facts.global_loads, u->loads, u->loads_again);
         ok = false;
     }
-    if (ok && m->cluster > 1 && !clusters_fit(c, m)) {
+    if (ok && u->resident > m->m.facts.groups_per_unit) {
+        fail.slug = S_BUILD_GRID;
+        snprintf(fail.text, sizeof fail.text,
+                 "`%s`: grid=%d, and a unit holds %d groups of %u threads, %d registers and %d "
+                 "bytes",
+                 u->entry, u->resident, m->m.facts.groups_per_unit, m->threads, m->m.facts.registers,
+                 m->m.facts.shared_bytes);
+        ok = false;
+    }
+    if (ok && m->cluster > 1 && clusters_held(c, m) < 1) {
         fail.slug = S_BUILD_CLUSTER;
         snprintf(fail.text, sizeof fail.text,
                  "`%s`: no %u groups of %u threads, %d registers and %d bytes each run together", u->entry, m->cluster,
                  m->threads, m->m.facts.registers, m->m.facts.shared_bytes);
         ok = false;
     }
+    if (ok && u->resident) m->resident = groups_held(c, m, u->resident);
     cuda_leave(c, pushed);
     if (ok) {
         *out = &m->m;
@@ -407,7 +425,8 @@ static Err function_for(Cx *cx, CudaDevice *c, CudaModule *m, const Slot *slots,
 }
 
 static int start(const CudaDevice *c, CudaModule *m, CuFunction fn, const Slot *slots, int64_t rows, CuStream s) {
-    const int64_t groups = (int64_t)m->cluster * m->split, most = MOST_BLOCKS / groups * m->rows_per_group;
+    const int64_t groups = (int64_t)m->cluster * m->split,
+                  most = m->resident ? i64_max(rows, 1) : MOST_BLOCKS / groups * m->rows_per_group;
     CuPtr work = 0;
     int err = 0;
     if (m->work_bytes)
@@ -415,6 +434,7 @@ static int start(const CudaDevice *c, CudaModule *m, CuFunction fn, const Slot *
             cuda_work(c, &m->work, s, (size_t)ceil_div(i64_min(rows, most), m->rows_per_group) * m->work_bytes, &work);
     for (int64_t first = 0; first < rows && !err; first += most) {
         int64_t blocks = ceil_div(i64_min(rows - first, most), m->rows_per_group) * groups;
+        if (m->resident) blocks = i64_min(blocks, m->resident);
         void *args[] = {(void *)(uintptr_t)slots, &first, &rows, &work}; /* the last of splits only */
         CuLaunch how = {.grid = {(unsigned)blocks, 1, 1},
                         .block = {m->threads, 1, 1},

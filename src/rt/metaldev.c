@@ -313,7 +313,9 @@ static Err pipeline_for(Cx *cx, MetalDevice *c, MetalModule *m, const Slot *slot
 /* One launch into an encoder, in parts where there are more groups than one can have. */
 static Err encode(Cx *cx, MetalDevice *c, MetalModule *m, Id encoder, const Slot *slots, int64_t rows) {
     const Abi *abi = &m->unit.abi;
-    const int64_t P = m->unit.rows_per_group, most = (int64_t)MOST_GROUPS * P;
+    const int64_t P = m->unit.rows_per_group;
+    const int64_t held = (int64_t)m->unit.resident * i64_max(c->d.caps.units, 1); /* groups that take all rows */
+    const int64_t most = held ? i64_max(rows, 1) : (int64_t)MOST_GROUPS * P;
     const Size lanes = {(unsigned long)m->unit.lanes * (unsigned long)P, 1, 1};
     int64_t args[2 + MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
     Id state;
@@ -334,7 +336,8 @@ static Err encode(Cx *cx, MetalDevice *c, MetalModule *m, Id encoder, const Slot
     args[1] = rows;
     for (int i = 0; i < abi->nslots; i++) args[2 + i] = slots[i].i;
     for (args[0] = 0; args[0] < rows; args[0] += most) {
-        const Size groups = {(unsigned long)ceil_div(i64_min(rows - args[0], most), P), 1, 1};
+        const int64_t tiles = ceil_div(i64_min(rows - args[0], most), P);
+        const Size groups = {(unsigned long)(held ? i64_min(tiles, held) : tiles), 1, 1};
         SEND(void, (Id, Sel, const void *, unsigned long, unsigned long))
         (encoder, sel("setBytes:length:atIndex:"), args, (unsigned long)(2 + (abi->nslots ? abi->nslots : 1)) * 8,
          (unsigned long)(abi->row0 - abi->ptr0));

@@ -15,6 +15,7 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .subgroup = pb->caps.subgroup,
                     .rows_per_group = plan->P,
                     .groups_per_row = plan_groups(plan),
+                    .resident = plan->grid,
                     .pack = plan->V,
                     .flight = plan->flight,
                     .prefetch = plan->prefetch,

@@ -33,6 +33,7 @@ void demand_json(const Demand *d, Buf *out) {
     bytes(out, "row", &d->row);
     field(out, "first_read", d->first_read);
     field(out, "weight_read", d->weight_read);
+    if (d->group_read > 0) field(out, "group_read", d->group_read);
     field(out, "pack_write", d->pack_write);
     field(out, "store_bytes", d->store_bytes);
     field(out, "lane_rounds", d->lane_rounds);

@@ -56,6 +56,7 @@ typedef struct Demand {
     double first_read;  /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver;
                            the rest comes from caches */
     double weight_read; /* of first_read: what all rows read alike */
+    double group_read;  /* what a group that takes many rows reads before the first: bytes of all groups of a row */
     double pack_write;  /* of row.global_write: what is stored by packs */
     double store_bytes; /* their narrowest element; 0: none is */
     double lane_rounds; /* slots of every domain, added */
@@ -106,6 +107,7 @@ typedef struct Unit {
     int threads; /* of hosts: that share the rows; 0: as many as the launch is given */
     int lanes, rows_per_group;
     int cluster;  /* GPUs: groups that share a row, each of `lanes` threads */
+    int resident; /* GPUs: groups a unit, which take all rows; 0: each takes its own */
     bool overlap; /* GPUs: may start before the launch ahead of it in its stream ends, whose results it waits for */
     int split;    /* GPUs: groups that share a row and meet in device memory */
     int64_t work_bytes; /* of that memory, for rows_per_group rows: zero at first, and whenever a launch has ended */

@@ -12,7 +12,7 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_prefetch:
     case DIM_threads: return c->kind == KIND_HOST ? v : 0;
     case DIM_stagger: return c->kind == KIND_HOST && !rng_int(r, 3) ? v : 0;
-    case DIM_early: return c->kind == KIND_CUDA || c->kind == KIND_METAL ? v : 0;
+    case DIM_early: return c->kind == KIND_CUDA ? v : c->kind == KIND_METAL ? v == EARLY_ON : 0;
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
     case DIM_exp:
         return v != EXP_FAST || c->kind == KIND_HOST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;
@@ -20,8 +20,9 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_segments: return c->kind != KIND_HOST && !rng_int(r, 4) ? v : 0;
     case DIM_stages: return c->kind == KIND_CUDA && !rng_int(r, 4) ? v : 0;
     case DIM_split:
-    case DIM_min_groups:
-    case DIM_grid: return info->def;
+    case DIM_min_groups: return info->def;
+    case DIM_grid: return c->kind != KIND_HOST && !rng_int(r, 4) ? info->legal[rng_int(r, 3)] : 0;
+    case DIM_ahead: return c->kind == KIND_CUDA && !rng_int(r, 3) ? v : 0;
     case DIM_W: return rng_int(r, 2) ? 1 << rng_int(r, 8) : v; /* most rows are short: wide plans are mostly tail */
     case DIM_stat: return rng_int(r, 2) ? v : STAT_TWO_PASS;
     case DIM_tail: return rng_int(r, 8) ? TAIL_GUARDED : v;
@@ -35,7 +36,8 @@ static int draw(const Caps *c, Rng *r, int d) {
 static void draw_holds(Cx *cx, const Problem *pb, Rng *r, Plan *plan) {
     Sched *sc = NEW(cx->a, Sched);
     Cx own = {.a = cx->a};
-    if (sched_make(&own, pb->prog, &pb->shape, problem_spread(pb, plan), plan->fuse, (Stat)plan->stat, 0, sc) != OK)
+    if (sched_make(&own, pb->prog, &pb->shape, problem_spread(pb, plan), plan->grid != 0, plan->fuse, (Stat)plan->stat,
+                   0, sc) != OK)
         return;
     const int bias = rng_int(r, 3); /* few, some or many kept */
     for (int i = 0; i < sc->ncands; i++) {
@@ -57,7 +59,12 @@ Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
         Plan p = plan_default();
         for (int d = 0; d < DIM_COUNT; d++) *plan_dim(&p, d) = draw(&pb->caps, r, d);
         if (p.cluster > 1) p.P = 1, p.W = (p.W + pb->caps.subgroup - 1) / pb->caps.subgroup * pb->caps.subgroup;
+        if (p.grid && p.ahead && !p.stages) p.stages = 1 + rng_int(r, 4);
+        if (!p.grid || !p.stages) p.ahead = 0;
+        if (p.grid && p.overlap == OVERLAP_FETCH) p.overlap = OVERLAP_ON;
         draw_holds(cx, pb, r, &p);
+        for (int i = 0; i < p.nholds && p.ahead; i++)
+            if (p.hold[i].hold == HOLD_RELOAD) p.hold[i].hold = HOLD_SHARED;
         ++*draws;
         Cx own = {.a = cx->a};
         if (plan_check(&own, pb, &p, NULL, NULL) == OK) return p;

@@ -112,15 +112,15 @@ static Err choose(Work *w, Case *c, int which, int turn) {
     for (int i = 0; which == PLAN_STAT && i < STAT_COUNT; i++) {
         Cx own = {.a = c->cx.a};
         c->plan.stat = (turn + i) % STAT_COUNT;
-        if (c->plan.stat && sched_make(&own, c->pb.prog, &c->pb.shape, problem_spread(&c->pb, &c->plan), true,
-                                       (Stat)c->plan.stat, 0, sc) == OK)
+        if (c->plan.stat && sched_make(&own, c->pb.prog, &c->pb.shape, problem_spread(&c->pb, &c->plan),
+                                       c->plan.grid != 0, true, (Stat)c->plan.stat, 0, sc) == OK)
             break;
         c->plan.stat = STAT_TWO_PASS;
     }
     w->stat_used[c->plan.stat]++;
     if (!err)
-        err = sched_make(&c->cx, c->pb.prog, &c->pb.shape, problem_spread(&c->pb, &c->plan), c->plan.fuse,
-                         (Stat)c->plan.stat, 0, sc);
+        err = sched_make(&c->cx, c->pb.prog, &c->pb.shape, problem_spread(&c->pb, &c->plan), c->plan.grid != 0,
+                         c->plan.fuse, (Stat)c->plan.stat, 0, sc);
     for (int i = 0; !err && which == PLAN_HELD && i < sc->ncands; i++) {
         if (!sc->cand[i].load) continue;
         c->plan.hold[c->plan.nholds].name = sc->cand[i].name;

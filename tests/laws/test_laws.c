@@ -74,7 +74,7 @@ static void lower(Fix *f, const Prog *p, const Caps *caps, const char *plan, boo
     ok(&f->cx, p->name, plan_read(&f->cx, plan, &f->plan));
     Sched *sc = NEW(f->cx.a, Sched);
     ok(&f->cx, p->name,
-       sched_make(&f->cx, f->pb.prog, &f->pb.shape, problem_spread(&f->pb, NULL), true, STAT_TWO_PASS, 0, sc));
+       sched_make(&f->cx, f->pb.prog, &f->pb.shape, problem_spread(&f->pb, NULL), false, true, STAT_TWO_PASS, 0, sc));
     for (int i = 0; i < sc->ncands && keep; i++) {
         f->plan.hold[f->plan.nholds].name = sc->cand[i].name;
         f->plan.hold[f->plan.nholds++].hold = HOLD_REGISTER;

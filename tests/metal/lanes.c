@@ -164,7 +164,7 @@ bool lanes_run(LaneRun *r) {
     if (!_setjmp(me.failed)) {
         for (int g = 0; g < r->groups; g++) {
             lane_at.group = g;
-            me.call.position[1] = (unsigned)g;
+            me.call.position[1] = (unsigned)g, me.call.position[2] = (unsigned)r->groups;
             run_group();
         }
         ok = true;

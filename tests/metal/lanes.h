@@ -14,7 +14,7 @@ enum { LANES_MOST = 1024, LANES_REGIONS = 34, LANES_SIMD = 32 };
 typedef struct LaneCall { /* as in metal_stdlib */
     void *const *buffer;
     void *shared;
-    unsigned position[2];
+    unsigned position[3];
 } LaneCall;
 typedef void LaneFn(const LaneCall *);
 

@@ -107,6 +107,7 @@ static bool launch(Desk *d, Case *c) {
         const int64_t from = part ? 0 : cut, to = part ? cut : m->rows;
         args[0].i = from, args[1].i = to;
         r.groups = (int)ceil_div(to - from, P);
+        if (m->unit.resident) r.groups = (int)i64_min(r.groups, 2); /* as of a device with room for as many */
         r.rows = to - from;
         if (to > from && !lanes_run(&r)) return wrong(c, r.why);
         d->accesses += r.accesses, d->meetings += r.meetings;

@@ -241,7 +241,8 @@ static void the_machine_refuses(void **state) {
     refused(&f, "split=8", "plan.not_on_this_machine", "split=8");
     refused(&f, "stages=2", "plan.not_on_this_machine", "stages=2");
     refused(&f, "min-groups=2", "plan.not_on_this_machine", "min-groups=2");
-    refused(&f, "grid=4", "plan.not_on_this_machine", "grid=4");
+    refused(&f, "early=free", "plan.not_on_this_machine", "early=free: not on metal");
+    refused(&f, "ahead=1", "plan.not_on_this_machine", "ahead=1: not on metal");
     refused(&f, "tail=head-shift", "plan.not_on_this_machine", "head-shift");
     refused(&f, "prefetch=1", "plan.not_on_this_machine", "prefetch=1: not on metal");
     refused(&f, "stagger=on", "plan.not_on_this_machine", "stagger=on: not on metal");

@@ -7,7 +7,7 @@
 
 enum { FREE, ALU, DIV, SPECIAL, CONVERT, MEMORY };
 enum { PAIR_OPS = 8 }; /* operations of a fold2 */
-enum { LINE_MOST = 8192, FIELDS = 64, DOMAINS = 64, STRIPES = 256, DEPTH = 16 };
+enum { LINE_MOST = 8192, FIELDS = 64, DOMAINS = 64, STRIPES = 256, DEPTH = 16, LOADS = 1 << 14 };
 
 static int op_class(const char *op) { /* -1: an unknown operator */
     static const struct {
@@ -31,6 +31,7 @@ typedef struct Held {
     Type ty;
     int domain, first, last; /* sweeps that touch it; first -1: none yet */
     char home;               /* r register, o output, s shared */
+    bool once, copied;       /* filled before a group's first row; in each row by what a load brings */
 } Held;
 typedef struct Reader {
     Mem *m;
@@ -45,7 +46,8 @@ typedef struct Reader {
     int ndomains, nstripes;
     int64_t points[DOMAINS], elements[DOMAINS];
     Held stripe[STRIPES];
-    double loop; /* product of the counts of the loops around */
+    bool load[LOADS]; /* by number of the instruction */
+    double loop;      /* product of the counts of the loops around; 0 before a group's first row, which is no row's */
     double outer[DEPTH];
     int depth;
     bool sweep, joined;
@@ -236,6 +238,9 @@ static bool touch(Reader *r, const char *name, Type t, bool write, char rank) {
     if (h->ty != t) op_add(r, CONVERT, rank);
     if (h->first < 0) h->first = (int)c->own_sweeps - r->sweep;
     h->last = (int)c->own_sweeps - r->sweep;
+    int64_t from;
+    h->once |= write && r->loop <= 0;
+    h->copied |= write && r->loop > 0 && number(r, field(r, 4) + 1, &from) && from < LOADS && r->load[from];
     return true;
 }
 
@@ -290,6 +295,7 @@ static bool instruction(Reader *r) {
     if (same_text(op, "pass")) return pass(r, first, t);
     if (r->sweep && !r->elements[r->domain]) return true; /* it never runs */
     const int cls = dot ? op_class(dot) : -1;
+    int64_t at;
     const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
     if (needs_class && cls < 0) return wrong(r, "an unknown operator");
     if (same_text(op, "op") || same_text(op, "fold"))
@@ -300,6 +306,8 @@ static bool instruction(Reader *r) {
         op_add(r, cls, 'e');
     else if (same_text(op, "elem"))
         op_add(r, ALU, own);
+    else if (same_text(op, "loadp") && number(r, r->f[0] + 1, &at) && at < LOADS)
+        return r->load[at] = true, memory(r, first, t, false, own);
     else if (same_text(op, "loadp") || same_text(op, "load1"))
         return memory(r, first, t, false, own);
     else if (same_text(op, "storep") || same_text(op, "store1"))
@@ -332,13 +340,16 @@ static bool node_line(Reader *r) {
         r->sweep = false;
         return true;
     }
+    const bool once = same_text(w, "once");
+    if (once) w = field(r, 1);
     if (same_text(w, "block") || same_text(w, "sweep")) {
         if (r->depth == DEPTH || r->sweep) return wrong(r, "a node inside of a sweep");
         r->outer[r->depth++] = r->loop;
+        if (once) r->loop = 0;
         r->joined = false, r->passes = 0;
         r->sweep = *w == 's';
         if (!r->sweep) return true;
-        if (!index_of(r, field(r, 1), 'd', r->ndomains, &r->domain)) return false;
+        if (!index_of(r, field(r, once ? 2 : 1), 'd', r->ndomains, &r->domain)) return false;
         const int64_t slots = slots_of(r->elements[r->domain], r->plan.lanes, r->plan.V);
         r->c->rounds += r->loop * (double)slots;
         r->c->packs += r->loop * (double)up_div(slots, r->plan.V);
@@ -353,9 +364,9 @@ static void stripes(Reader *r) {
     for (int i = 0; i < r->nstripes; i++) {
         const Held *h = &r->stripe[i];
         if (h->home == 's')
-            c->shared_bytes += (double)r->points[h->domain] *
-                               (double)up_div(r->elements[h->domain], r->plan.cluster * r->plan.split) *
-                               type_fact(h->ty)->bytes * (double)r->plan.P;
+            c->shared_bytes +=
+                (double)r->points[h->domain] * (double)up_div(r->elements[h->domain], r->plan.cluster * r->plan.split) *
+                type_fact(h->ty)->bytes * (double)r->plan.P * (double)(h->copied ? 1 + r->plan.ahead : 1);
         if (h->home != 'r') continue;
         const int64_t slots = r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.lanes, r->plan.V);
         c->own_sum += up_div(slots * type_fact(h->ty)->bytes, 4);
@@ -364,7 +375,7 @@ static void stripes(Reader *r) {
         int64_t live = 0;
         for (int i = 0; i < r->nstripes; i++) {
             const Held *h = &r->stripe[i];
-            if (h->home != 'r' || h->first < 0 || w < h->first || w > h->last) continue;
+            if (h->home != 'r' || h->first < 0 || w < h->first || (w > h->last && !h->once)) continue;
             live += up_div(r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.lanes, r->plan.V) *
                                type_fact(h->ty)->bytes,
                            4);

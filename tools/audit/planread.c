@@ -29,7 +29,7 @@ static const Dim dims[] = {
     {"split", NULL},
     {"stages", NULL},
     {"min-groups", NULL},
-    {"early", "off on"},
+    {"early", "off on free"},
     {"grid", NULL},
     {"prefetch", NULL},
     {"exp", "exact fast own"},
@@ -37,11 +37,13 @@ static const Dim dims[] = {
     {"segments", "off on"},
     {"threads", NULL},
     {"stagger", "off on"},
+    {"ahead", NULL},
 };
 enum {
     DIMS = sizeof dims / sizeof *dims,
     CLUSTER = 15,
     SPLIT = 16,
+    AHEAD = DIMS - 1,
     EXP = 22,
     LATER = 22
 }; /* from LATER on they may be missing */
@@ -112,6 +114,7 @@ bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
     out->fuse = (int)value[6], out->stat = (int)value[7], out->div = (int)value[8], out->order = (int)value[9];
     out->combine = (int)value[10], out->cluster = value[CLUSTER], out->exp = (int)value[EXP];
     out->split = value[SPLIT];
+    out->ahead = value[AHEAD] < 0 ? 0 : value[AHEAD];
     out->lanes = out->W * out->cluster * out->split;
     if (!out->lanes || !out->V || !out->U || !out->P || !out->acc || !out->flight)
         return *why = "W, V, U, P, acc, flight, cluster and split are at least 1", false;

@@ -8,6 +8,7 @@
 enum { HOLDS = 64 };
 typedef struct PlanText {
     int64_t W, V, U, P, acc, flight, cluster, split;
+    int64_t ahead;       /* rows whose copies are under way */
     int64_t lanes;       /* that share a row: W of each group of the cluster, of each split */
     const char *unknown; /* a dimension that this reader does not know, or NULL */
     int fuse, stat, div, order, combine,
