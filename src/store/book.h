@@ -11,6 +11,7 @@ struct Store {
     Alloc al;
     sqlite3 *db;
     char path[1024], note[512];
+    int unbound; /* why a value could not be bound; 0 */
     /* Memory of jansson's that is in use while arenas are asked for more, which may jump: freed by store_close. */
     char *text;
     json_t *json;
@@ -21,10 +22,13 @@ Err store_begin(Cx *cx, Store *s);                          /* for writing; wait
 Err store_end(Cx *cx, Store *s, Err err);                   /* commits, or rolls back what failed */
 Err store_prepare(Cx *cx, Store *s, const char *sql, sqlite3_stmt **out);
 Err store_step(Cx *cx, Store *s, sqlite3_stmt *q, bool *row); /* finalizes at the end and on failure */
-void bind_text(sqlite3_stmt *q, int i, const char *s);        /* NULL: null */
+/* What goes wrong with them is the next step's error. */
+void bind_text(Store *s, sqlite3_stmt *q, int i, const char *text); /* NULL: null */
+void bind_i64(Store *s, sqlite3_stmt *q, int i, int64_t x);
+void bind_f64(Store *s, sqlite3_stmt *q, int i, double x); /* NaN: null */
 const char *column_str(Cx *cx, sqlite3_stmt *q, int i);
 Err problem_id(Cx *cx, Store *s, const StoreKey *k, int64_t *id); /* in a transaction; made where it is new */
-void filter_bind(sqlite3_stmt *q, const Filter *f);
+void filter_bind(Store *s, sqlite3_stmt *q, const Filter *f);
 #define FILTER_SQL                                                                       \
     "(?1 IS NULL OR p.kernel = ?1) AND (?2 IS NULL OR p.sha GLOB ?2 || '*') AND"         \
     " (?3 IS NULL OR p.program_sha GLOB ?3 || '*') AND (?4 IS NULL OR p.shape = ?4) AND" \

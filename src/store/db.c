@@ -92,7 +92,8 @@ Err store_prepare(Cx *cx, Store *s, const char *sql, sqlite3_stmt **out) {
 
 Err store_step(Cx *cx, Store *s, sqlite3_stmt *q, bool *row) {
     errno = 0;
-    int rc = sqlite3_step(q);
+    int rc = s->unbound ? s->unbound : sqlite3_step(q);
+    s->unbound = SQLITE_OK;
     *row = rc == SQLITE_ROW;
     if (*row) return OK;
     bool reads = sqlite3_stmt_readonly(q) != 0;
@@ -101,11 +102,21 @@ Err store_step(Cx *cx, Store *s, sqlite3_stmt *q, bool *row) {
     return err;
 }
 
-void bind_text(sqlite3_stmt *q, int i, const char *s) {
-    if (s)
-        sqlite3_bind_text(q, i, s, -1, SQLITE_TRANSIENT);
-    else
-        sqlite3_bind_null(q, i);
+/* A value that was not bound is null, which a filter takes for any: its statement is not run. */
+static void bound(Store *s, int rc) {
+    if (rc != SQLITE_OK && !s->unbound) s->unbound = rc;
+}
+
+void bind_text(Store *s, sqlite3_stmt *q, int i, const char *text) {
+    bound(s, text ? sqlite3_bind_text(q, i, text, -1, SQLITE_TRANSIENT) : sqlite3_bind_null(q, i));
+}
+
+void bind_i64(Store *s, sqlite3_stmt *q, int i, int64_t x) {
+    bound(s, sqlite3_bind_int64(q, i, x));
+}
+
+void bind_f64(Store *s, sqlite3_stmt *q, int i, double x) {
+    bound(s, sqlite3_bind_double(q, i, x));
 }
 
 const char *column_str(Cx *cx, sqlite3_stmt *q, int i) {

@@ -64,8 +64,8 @@ Err store_each(Cx *cx, Store *s, const Filter *f, StoreTake *take, void *user) {
     if (!s) return OK;
     Err err = store_prepare(cx, s, each_sql, &q);
     if (err) return err;
-    filter_bind(q, f);
-    bind_text(q, 8, f->origin);
+    filter_bind(s, q, f);
+    bind_text(s, q, 8, f->origin);
     while (!(err = store_step(cx, s, q, &row)) && row) {
         const char *text[12];
         for (int i = 0; i < COUNT(text); i++) text[i] = column_str(cx, q, i);

@@ -89,12 +89,12 @@ Err problem_id(Cx *cx, Store *s, const StoreKey *k, int64_t *id) {
     if (err) return err;
     const char *texts[] = {k->sha,     k->program_sha, k->kernel,   k->program, k->types, k->shape,
                            k->strides, k->alignment,   k->promises, k->device,  k->caps,  k->rowfold};
-    for (int i = 0; i < COUNT(texts); i++) bind_text(q, i + 1, texts[i]);
-    sqlite3_bind_int(q, COUNT(texts) + 1, k->threads);
+    for (int i = 0; i < COUNT(texts); i++) bind_text(s, q, i + 1, texts[i]);
+    bind_i64(s, q, COUNT(texts) + 1, k->threads);
     err = store_step(cx, s, q, &row);
     if (!err) err = store_prepare(cx, s, "SELECT id FROM problem WHERE sha = ?1", &q);
     if (err) return err;
-    bind_text(q, 1, k->sha);
+    bind_text(s, q, 1, k->sha);
     err = store_step(cx, s, q, &row);
     if (!row) return err;
     *id = sqlite3_column_int64(q, 0);
@@ -155,18 +155,18 @@ Err store_add(Cx *cx, Store *s, const StoreKey *k, const StoreTrial *t) {
     if (err) return store_end(cx, s, err);
     const char *texts[] = {t->plan, stage_text(t->stage), t->effort, t->slug, t->why, t->unit_sha, t->facts, t->demand,
                            samples};
-    sqlite3_bind_int64(q, 1, problem);
-    sqlite3_bind_int64(q, 2, (int64_t)t->seed);
-    for (int i = 0; i < COUNT(texts); i++) bind_text(q, 3 + i, texts[i] ? texts[i] : "");
-    sqlite3_bind_int(q, 12, t->calls);
-    sqlite3_bind_double(q, 13, t->median_ns);
-    sqlite3_bind_int64(q, 14, t->checked);
-    sqlite3_bind_int64(q, 15, t->bad);
-    sqlite3_bind_double(q, 16, t->worst); /* NaN becomes NULL */
-    sqlite3_bind_int64(q, 17, t->compile_ns);
-    sqlite3_bind_int(q, 18, t->from_cache);
-    sqlite3_bind_int64(q, 19, (int64_t)time(NULL));
-    bind_text(q, 20, host);
+    bind_i64(s, q, 1, problem);
+    bind_i64(s, q, 2, (int64_t)t->seed);
+    for (int i = 0; i < COUNT(texts); i++) bind_text(s, q, 3 + i, texts[i] ? texts[i] : "");
+    bind_i64(s, q, 12, t->calls);
+    bind_f64(s, q, 13, t->median_ns);
+    bind_i64(s, q, 14, t->checked);
+    bind_i64(s, q, 15, t->bad);
+    bind_f64(s, q, 16, t->worst); /* NaN becomes NULL */
+    bind_i64(s, q, 17, t->compile_ns);
+    bind_i64(s, q, 18, t->from_cache);
+    bind_i64(s, q, 19, (int64_t)time(NULL));
+    bind_text(s, q, 20, host);
     err = store_step(cx, s, q, &row);
     return store_end(cx, s, err);
 }
@@ -183,10 +183,10 @@ Err store_find(Cx *cx, Store *s, const StoreKey *k, uint64_t seed, const char *p
                             " f.problem = t.problem), 0) ORDER BY t.id DESC LIMIT 1",
                             &q);
     if (err) return err;
-    bind_text(q, 1, k->sha);
-    bind_text(q, 2, plan);
-    sqlite3_bind_int64(q, 3, (int64_t)seed);
-    bind_text(q, 4, unit_sha);
+    bind_text(s, q, 1, k->sha);
+    bind_text(s, q, 2, plan);
+    bind_i64(s, q, 3, (int64_t)seed);
+    bind_text(s, q, 4, unit_sha);
     err = store_step(cx, s, q, found);
     if (!*found) return err;
     *t = (StoreTrial){.id = sqlite3_column_int64(q, 0),
@@ -238,9 +238,9 @@ Err filter_read(Cx *cx, const char *text, Filter *out) {
     return OK;
 }
 
-void filter_bind(sqlite3_stmt *q, const Filter *f) {
+void filter_bind(Store *s, sqlite3_stmt *q, const Filter *f) {
     const char *values[] = {f->kernel, f->problem, f->program, f->shape, f->device, f->rowfold, f->word};
-    for (int i = 0; i < COUNT(values); i++) bind_text(q, i + 1, values[i]);
+    for (int i = 0; i < COUNT(values); i++) bind_text(s, q, i + 1, values[i]);
 }
 
 /* ---- listing ---- */
@@ -304,9 +304,9 @@ Err store_trials(Cx *cx, Store *s, const Filter *f, int64_t limit, const char **
     Err err = s ? store_prepare(cx, s, list_sql, &q) : OK;
     if (err) return err;
     if (q) {
-        filter_bind(q, f);
-        bind_text(q, 8, f->origin);
-        sqlite3_bind_int64(q, 9, limit > 0 ? limit : -1);
+        filter_bind(s, q, f);
+        bind_text(s, q, 8, f->origin);
+        bind_i64(s, q, 9, limit > 0 ? limit : -1);
     }
     bool row = false, ok = true;
     for (int64_t n = 0; q && !(err = store_step(cx, s, q, &row)) && row; n++) {

@@ -58,8 +58,8 @@ Err wisdom_near(Cx *cx, Store *s, const StoreKey *k, Wisdom **out, int *n) {
                             &q);
     if (err) return err;
     const char *texts[] = {k->program_sha, k->strides, k->alignment, k->promises, k->device, k->caps, k->rowfold};
-    for (int i = 0; i < COUNT(texts); i++) bind_text(q, i + 1, texts[i]);
-    sqlite3_bind_int(q, 8, k->threads);
+    for (int i = 0; i < COUNT(texts); i++) bind_text(s, q, i + 1, texts[i]);
+    bind_i64(s, q, 8, k->threads);
     while (!(err = store_step(cx, s, q, &row)) && row) {
         const char *shape = column_str(cx, q, 1), *sha = column_str(cx, q, 2);
         double d = str_eq(sha, k->sha) ? 0 : apart(k->shape, shape);
@@ -87,8 +87,8 @@ static Err forget_with(Cx *cx, Store *s, const Filter *f, const char *sql, bool 
     bool row;
     Err err = store_prepare(cx, s, sql, &q);
     if (err) return err;
-    filter_bind(q, f);
-    if (timed) sqlite3_bind_int64(q, 8, (int64_t)time(NULL));
+    filter_bind(s, q, f);
+    if (timed) bind_i64(s, q, 8, (int64_t)time(NULL));
     err = store_step(cx, s, q, &row);
     *changed = err ? 0 : sqlite3_changes64(s->db);
     return err;
@@ -100,7 +100,7 @@ static Err count_wise(Cx *cx, Store *s, const Filter *f, int64_t *n) {
     Err err =
         store_prepare(cx, s, "SELECT count(*) FROM wisdom w JOIN problem p ON p.id = w.problem WHERE " FILTER_SQL, &q);
     if (err) return err;
-    filter_bind(q, f);
+    filter_bind(s, q, f);
     err = store_step(cx, s, q, &row);
     if (!row) return err;
     *n = sqlite3_column_int64(q, 0);

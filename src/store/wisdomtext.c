@@ -71,8 +71,8 @@ Err wisdom_export(Cx *cx, Store *s, const Filter *f, const char **text) {
     if (!s) return OK;
     Err err = store_prepare(cx, s, export_sql, &q);
     if (err) return err;
-    filter_bind(q, f);
-    bind_text(q, 8, f->origin);
+    filter_bind(s, q, f);
+    bind_text(s, q, 8, f->origin);
     while (!(err = store_step(cx, s, q, &row)) && row) {
         const char *line = json_out(cx, s, entry_json(q), &ok);
         if (!ok) {
@@ -215,19 +215,19 @@ static Err keep(Cx *cx, Store *s, const StoreKey *k, const Entry1 *e, bool *know
                             " samples = ?7 AND time = ?11)",
                             &q);
     if (err) return err;
-    sqlite3_bind_int64(q, 1, problem);
-    sqlite3_bind_int64(q, 2, e->num[SEED]);
-    bind_text(q, 3, e->text[PLAN]);
-    bind_text(q, 4, e->text[STAGE]);
-    bind_text(q, 5, e->text[EFFORT]);
-    bind_text(q, 6, e->text[UNIT_SHA]);
-    bind_text(q, 7, samples);
-    sqlite3_bind_int64(q, 8, e->num[CALLS]);
-    sqlite3_bind_double(q, 9, e->median_ns);
-    sqlite3_bind_double(q, 10, e->worst);
-    sqlite3_bind_int64(q, 11, e->num[TIME]);
-    bind_text(q, 12, e->text[HOST]);
-    sqlite3_bind_int64(q, 13, (int64_t)time(NULL));
+    bind_i64(s, q, 1, problem);
+    bind_i64(s, q, 2, e->num[SEED]);
+    bind_text(s, q, 3, e->text[PLAN]);
+    bind_text(s, q, 4, e->text[STAGE]);
+    bind_text(s, q, 5, e->text[EFFORT]);
+    bind_text(s, q, 6, e->text[UNIT_SHA]);
+    bind_text(s, q, 7, samples);
+    bind_i64(s, q, 8, e->num[CALLS]);
+    bind_f64(s, q, 9, e->median_ns);
+    bind_f64(s, q, 10, e->worst);
+    bind_i64(s, q, 11, e->num[TIME]);
+    bind_text(s, q, 12, e->text[HOST]);
+    bind_i64(s, q, 13, (int64_t)time(NULL));
     err = store_step(cx, s, q, &row);
     *known = !err && sqlite3_changes(s->db) == 0;
     return err;

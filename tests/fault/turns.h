@@ -83,6 +83,7 @@ typedef struct Round {
     const char *device;
     const Unit *unit;
     RtOptions options;
+    int times;                                   /* that it is done one after the other, 0: once */
     void *queue;                                 /* one of the caller's, or NULL */
     void (*opened)(Rt *);                        /* adds the device where it is not there by itself; or NULL */
     Turn *turn, *held;                           /* what fails; what is counted as left behind too, or NULL */
@@ -100,7 +101,7 @@ SHARED bool turn_once(const Round *r, long k) {
     Err err = rt_open(&cx, &r->options, &rt);
     if (!err && r->opened) r->opened(rt);
     if (!err) err = rt_find(&cx, rt, r->device, &d);
-    if (!err) err = turn_use(&cx, d, r->unit, r->queue);
+    for (int i = 0; i < (r->times ? r->times : 1) && !err; i++) err = turn_use(&cx, d, r->unit, r->queue);
     const char *failed = t->failed;
     t->left = 0;
     if (getenv("VERBOSE") && failed)
@@ -108,7 +109,8 @@ SHARED bool turn_once(const Round *r, long k) {
     if (err && !failed) fail_msg("call %ld: %s: %s, and nothing failed", k, slug_text(cx.last->slug), cx.last->msg);
     if (err && !r->fits(failed, cx.last->slug))
         fail_msg("%s failed: %s: %s", failed, slug_text(cx.last->slug), cx.last->msg);
-    if (!d || (err && cx.last->slug == S_RT_NO_NVRTC)) { /* it is found by whoever opens it again */
+    if (!d || (err && (cx.last->slug == S_RT_NO_NVRTC ||
+                       cx.last->slug == S_RT_NO_COMPILER))) { /* it is found by whoever opens it again */
         rt_close(rt);
         if (t->live) fail_msg("%s failed: %ld left behind without a device", failed, t->live);
         cx.first = cx.last = NULL;
