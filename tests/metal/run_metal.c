@@ -4,6 +4,7 @@
  *     run_metal kernels [FROM [STEP]]     every kernel of kernels/, types and plans drawn
  *     run_metal random [PAIRS [SEED]]     random programs times random plans
  *     run_metal segments                  reductions over the last of several axes, joined over segments of lanes
+ *     run_metal pairs                     maxima and sums that meet together
  *     run_metal faults                    broken text is caught
  *     run_metal syntax                    a second compiler takes the text
  * Environment: CXX, the compiler (g++), and CXX2, the second one (clang++). TAP on stdout. */
@@ -202,23 +203,19 @@ static void kernels(Desk *d, int64_t from, int64_t step) {
     arena_free(cx.a);
 }
 
-static void segments(Desk *d) {
-    static const char *const plans[] = {"W=64 V=4 segments=on",     "W=96 V=2 P=2 segments=on acc=2",
-                                        "W=32 V=8 segments=on",     "W=256 V=4 segments=on early=on",
-                                        "W=16 V=1 P=8 segments=on", "W=8 V=4 P=3 segments=on"};
-    static const int64_t length[] = {64, 16, 128, 8, 4};
+/* Every kernel of the library that the plans are for, with each of them. */
+static void listed(Desk *d, const char *const *plans, int nplans, const int64_t *length, int nlengths) {
     const Caps caps = machine();
     Cx cx = {.a = arena_new(NULL, NULL)};
     LibKernel *lib;
     int n = 0, count = library_read(&cx, TY_BF16, &lib);
-    for (int at = 0; at < count * COUNT(plans) * COUNT(length); at++) {
-        const int i = at / COUNT(plans) / COUNT(length);
+    for (int at = 0; at < count * nplans * nlengths; at++) {
+        const int i = at / nplans / nlengths;
         Case *c = &batch[n];
         c->m = (Match){.cx = {.a = arena_new(NULL, NULL)}, .prog = lib[i].prog};
-        c->m.shape = library_shape(lib[i].prog, 5, length[at % COUNT(length)]);
+        c->m.shape = library_shape(lib[i].prog, 5, length[at % nlengths]);
         snprintf(c->what, sizeof c->what, "%s case %d", lib[i].name, at);
-        if (match_prog(&c->m, (uint64_t)at + 1000, &caps, plans[at / COUNT(length) % COUNT(plans)]))
-            match_interpret(&c->m);
+        if (match_prog(&c->m, (uint64_t)at + 1000, &caps, plans[at / nlengths % nplans])) match_interpret(&c->m);
         if (refused(&c->m)) {
             match_free(&c->m);
             continue;
@@ -229,6 +226,22 @@ static void segments(Desk *d) {
     }
     if (n) run_batch(d, batch, n);
     arena_free(cx.a);
+}
+
+static void segments(Desk *d) {
+    static const char *const plans[] = {"W=64 V=4 segments=on",     "W=96 V=2 P=2 segments=on acc=2",
+                                        "W=32 V=8 segments=on",     "W=256 V=4 segments=on early=on",
+                                        "W=16 V=1 P=8 segments=on", "W=8 V=4 P=3 segments=on"};
+    static const int64_t length[] = {64, 16, 128, 8, 4};
+    listed(d, plans, COUNT(plans), length, COUNT(length));
+}
+
+static void pairs(Desk *d) {
+    static const char *const plans[] = {"W=64 V=4 stat=online combine=pair", "W=96 V=1 P=2 stat=online combine=pair",
+                                        "W=512 V=1 flight=2 stat=online combine=pair",
+                                        "W=8 V=2 P=4 stat=online combine=pair"};
+    static const int64_t length[] = {300, 37};
+    listed(d, plans, COUNT(plans), length, COUNT(length));
 }
 
 static void random_pairs(Desk *d, int64_t pairs, uint64_t seed) {
@@ -367,6 +380,10 @@ int main(int argc, char **argv) {
     if (str_eq(what, "segments")) {
         segments(&d);
         return verdict(&d, "what segments of lanes join has the interpreter's bits");
+    }
+    if (str_eq(what, "pairs")) {
+        pairs(&d);
+        return verdict(&d, "maxima and sums that meet together have the interpreter's bits");
     }
     if (str_eq(what, "faults")) {
         catch_faults(&d);
