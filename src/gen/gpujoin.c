@@ -122,7 +122,7 @@ static const char *part_of(Emit *e, int S) {
 
 /* The tree of S partials by each lane for itself: fewer steps that wait for each other than by shuffles. */
 static const char *small_tree(Emit *e, const Ins *in, int slot, int S, int pad) {
-    const char *part[SMALL_TREE];
+    const char *part[SMALL_TREE] = {""};
     const char *at = e->k->plan.P == 1 ? "" : emit_text(e, "tid / %d * %d + ", e->k->plan.W, S);
     for (int s = 0; s < S; s++) part[s] = emit_text(e, "xget_%s(xs[xb][%d][%s%d])", ty_text(in->ty), slot, at, s);
     for (int h = pad / 2; h; h /= 2)

@@ -400,7 +400,8 @@ static void do_pass(Run *r, int i) {
     const Plan *p = &r->k->plan;
     /* lanes of one that is passed on, and of all that it is passed on to */
     const int each[] = {r->k->subgroup, p->W, p->W * p->cluster}, all[] = {p->W, p->W * p->cluster, r->W};
-    int n = pass_count(r->k, in->imm), pad = 2 * half_of(n);
+    int n = pass_count(r->k, in->imm), pad = 1;
+    while (pad < n) pad *= 2;
     for (int l = 0; l < r->W; l++) {
         int at = l % pad;
         r->val[r->at[i] + (size_t)l] = at < n ? from[l / all[in->imm] * all[in->imm] + at * each[in->imm]] : in->c;
