@@ -306,8 +306,8 @@ typedef struct rowfold_arg {
 ROWFOLD_API rowfold_status rowfold_launch(rowfold_kernel *k, const rowfold_arg *args, int count);
 /* The same into a queue of the caller's: on NVIDIA GPUs a CUstream (or cudaStream_t) of the context that the device's
  * work is done in, the caller's current one at first use. Returns when the work is queued; may be captured into a
- * graph. Where a plan splits rows over groups (split above 1), they meet in device memory that the kernel keeps for each
- * queue, and for each queue of each capture, until it is freed: some bytes a row; two graphs instantiated from one
+ * graph. Where a plan splits rows over groups (split above 1), they meet in device memory that the kernel keeps for
+ * each queue, and for each queue of each capture, until it is freed: some bytes a row; two graphs instantiated from one
  * capture may not run at the same time. Devices without queues say rt.not_offered; queue NULL is rowfold_launch. Any
  * thread. */
 ROWFOLD_API rowfold_status rowfold_launch_in(rowfold_kernel *k, void *queue, const rowfold_arg *args, int count);
