@@ -57,6 +57,9 @@ static void print_finals(Cli *c, const rowfold_stats *s) {
         printf("tie: %s stays, the fastest was %.1f%% ahead\n", who, 100 * s->gain);
     else
         printf("%.1f%% less time than %s\n", 100 * s->gain, who);
+    if (s->replays)
+        printf("replays     %d fresh rounds: %.1f%% less time, at least %.1f%%%s\n", s->replays, 100 * s->replayed_gain,
+               100 * s->replayed_least, s->vetoed ? cli_text(c, "; vetoed, %s stays", who) : "");
     const bool clock = s->clock_mhz_before > 0 && s->clock_mhz_after > 0;
     printf("clock       %s, %s\n",
            clock ? cli_text(c, "%.0f MHz before, %.0f MHz after", s->clock_mhz_before, s->clock_mhz_after) : "unknown",
@@ -120,6 +123,10 @@ static Rc print_json(Cli *c, const rowfold_stats *s, const Json *candidates, con
         json_bool(&t, "incumbent_remembered", s->incumbent_remembered != 0);
         json_num(&t, "gain", s->gain);
         json_num(&t, "detectable", s->detectable);
+        json_int(&t, "replays", s->replays);
+        json_num(&t, "replayed_gain", s->replayed_gain);
+        json_num(&t, "replayed_least", s->replayed_least);
+        json_bool(&t, "vetoed", s->vetoed != 0);
         json_num(&t, "clock_mhz_before", s->clock_mhz_before);
         json_num(&t, "clock_mhz_after", s->clock_mhz_after);
         json_int(&t, "throttled", s->throttled);

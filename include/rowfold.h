@@ -286,6 +286,11 @@ typedef struct rowfold_stats {
     double clock_mhz_before, clock_mhz_after; /* of the device, around the finals; 0: it does not tell */
     int64_t throttled;                        /* how often heat or power slowed it meanwhile; -1: it does not tell */
     double rotated_bytes;                     /* of the copies that calls took in turn; 0: always the same memory */
+    /* A finalist that is faster by that much replaces the incumbent only if it is so again in `replays` fresh rounds of
+     * the two alone, compiled anew: where the lower bound `replayed_least` of the gain there is not above 0, it is
+     * vetoed and the incumbent stays. replays 0: there was no change to guard. */
+    int replays, vetoed;
+    double replayed_gain, replayed_least;
 } rowfold_stats;
 ROWFOLD_API rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out);
 

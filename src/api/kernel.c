@@ -220,7 +220,11 @@ rowfold_status rowfold_kernel_stats(const rowfold_kernel *k, rowfold_stats *out)
                        .clock_mhz_before = m->search.final.before.mhz,
                        .clock_mhz_after = m->search.final.after.mhz,
                        .throttled = finals_throttled(&m->search.final),
-                       .rotated_bytes = m->rotated};
+                       .rotated_bytes = m->rotated,
+                       .replays = m->search.final.replays,
+                       .vetoed = m->search.final.vetoed,
+                       .replayed_gain = m->search.final.replayed_gain,
+                       .replayed_least = m->search.final.replayed_least};
     memcpy(out, &s, out->struct_size);
     return ROWFOLD_OK;
 }

@@ -146,11 +146,16 @@ static json_t *refusals(const Search *s) {
 
 static json_t *finals_json(const Made *m) {
     const Finals *f = &m->search.final;
-    return json_pack("{s:i,s:i,s:s,s:o,s:o,s:o,s:b,s:o,s:o,s:I}", "finalists", f->finalists, "rounds", f->rounds,
-                     "incumbent", f->remembered ? "remembered" : "first of the ranking", "incumbent_trial",
-                     json_integer((json_int_t)f->incumbent), "gain", number(f->gain), "detectable",
-                     number(f->detectable), "tie", f->tie, "clock_mhz_before", number(f->before.mhz), "clock_mhz_after",
-                     number(f->after.mhz), "throttled", (json_int_t)finals_throttled(f));
+    json_t *o = json_pack("{s:i,s:i,s:s,s:o,s:o,s:o,s:b,s:o,s:o,s:I}", "finalists", f->finalists, "rounds", f->rounds,
+                          "incumbent", f->remembered ? "remembered" : "first of the ranking", "incumbent_trial",
+                          json_integer((json_int_t)f->incumbent), "gain", number(f->gain), "detectable",
+                          number(f->detectable), "tie", f->tie, "clock_mhz_before", number(f->before.mhz),
+                          "clock_mhz_after", number(f->after.mhz), "throttled", (json_int_t)finals_throttled(f));
+    if (f->replays)
+        json_object_set_new(o, "replay",
+                            json_pack("{s:i,s:o,s:o,s:b}", "rounds", f->replays, "gain", number(f->replayed_gain),
+                                      "least_gain", number(f->replayed_least), "vetoed", f->vetoed));
+    return o;
 }
 
 static json_t *shape_json(const Prog *p, const Shape *s) {

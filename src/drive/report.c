@@ -218,6 +218,13 @@ static void report_receipt(Page *p, const json_t *o) {
                                percent_text(cx, rec_num(finals, "gain")),
                                percent_text(cx, rec_num(finals, "detectable")),
                                json_is_true(json_object_get(finals, "tie")) ? ": a tie, it stays" : ""));
+    const json_t *replay = json_object_get(finals, "replay");
+    if (replay)
+        page_term(p, "fresh replays",
+                  arena_printf(cx->a, "%s rounds: gain %s %%, at least %s %%%s",
+                               count_text(cx, rec_num(replay, "rounds")), percent_text(cx, rec_num(replay, "gain")),
+                               percent_text(cx, rec_num(replay, "least_gain")),
+                               json_is_true(json_object_get(replay, "vetoed")) ? ": vetoed, the incumbent stays" : ""));
     page_list_end(p);
     if (!json_object_size(fates)) return;
     grid_begin(p, "<slug|candidates|<what it means",
@@ -239,6 +246,23 @@ static void put_searches(Page *p, const char *name, const json_t *record, const 
     int n;
     const Hunt *h = report_hunts(p->cx, record, &n);
     report_searches(p, h, n, name, what);
+}
+
+/* What searches changed of what would be used without them, and how often fresh replays forbade it. */
+static void put_changes(Page *p, json_t *const *root, int n) {
+    int searches = 0, ties = 0, vetoed = 0;
+    for (int i = 0; i < n; i++) {
+        const json_t *finals = json_object_get(root[i], "finals");
+        if (!is(root[i], "rowfold-receipt-1") || !finals) continue;
+        searches++;
+        ties += json_is_true(json_object_get(finals, "tie"));
+        vetoed += json_is_true(json_object_get(json_object_get(finals, "replay"), "vetoed"));
+    }
+    if (searches)
+        page_para(p,
+                  "Of %d search%s with finals %d kept the incumbent by a tie, %d by a veto of fresh replays, and %d "
+                  "changed it.",
+                  searches, searches == 1 ? "" : "es", ties, vetoed, searches - ties - vetoed);
 }
 
 static const char *what_is(const json_t *o) {
@@ -287,6 +311,7 @@ Err report_make(Cx *cx, const ReportRecord *r, int n, bool markdown, const char 
         ROWFOLD_VERSION_TEXT, n, n == 1 ? "" : "s");
     put_records(&p, r, own->root, n);
     put_definitions(&p);
+    put_changes(&p, own->root, n);
     for (int i = 0; i < n; i++) put_one(&p, r[i].name, own->root[i]);
     page_end(&p);
     *out = p.b.s;

@@ -1,5 +1,6 @@
 /* The fastest few and the incumbent once more, in turns, so that a slow moment of the machine meets all of them alike;
- * what was to be used without this search stays unless it is beaten by more than the turns themselves differ. */
+ * what was to be used without this search stays unless it is beaten by more than the turns themselves differ, and by
+ * more than nothing in turns that did not choose who is fastest, both compiled anew. */
 #include "search.h"
 
 #include <math.h>
@@ -53,8 +54,22 @@ typedef struct Contest {
     Search *s;
     int n, base; /* base: whose ratio to itself is one */
     int rounds;
+    bool fresh; /* compiled anew, whatever a cache has */
     Entrant in[FINALISTS];
 } Contest;
+
+/* The place of a finalist among those of this process: its own, else one that no other finalist has. */
+static int place_of(const Contest *c, const Trial *t) {
+    const Search *s = c->s;
+    int other = -1; /* there are as many places as finalists */
+    for (int k = 0; k < FINALISTS; k++) {
+        if (s->finalist[k] && s->finalist_of[k] == t) return k;
+        bool used = false;
+        for (int j = 0; j < c->n; j++) used |= s->finalist[k] && s->finalist_of[k] == c->in[j].t;
+        if (!used && other < 0) other = k;
+    }
+    return other;
+}
 
 static Err build(Cx *cx, Contest *c, int i) {
     Search *s = c->s;
@@ -62,19 +77,14 @@ static Err build(Cx *cx, Contest *c, int i) {
     Unit u;
     e->slot = i;
     Err err = attempt_emit(cx, s->pb, &e->t->plan, &u, e->made.unit_sha);
-    if (err || s->worker) return err ? err : worker_load(cx, s->worker, i, &e->t->plan, &e->made);
-    for (int k = 0; k < FINALISTS; k++)
-        if (s->finalist[k] && s->finalist_of[k] == e->t) return e->slot = k, OK;
-    for (int k = 0; k < FINALISTS; k++) { /* resumed: built anew, in the place of one that is none */
-        bool used = false;
-        for (int j = 0; j < c->n; j++) used |= s->finalist[k] && s->finalist_of[k] == c->in[j].t;
-        if (used) continue;
-        if (s->finalist[k]) mod_free(s->finalist[k]);
-        s->finalist[k] = NULL;
-        err = mod_build(cx, s->dev, &u, &s->finalist[k]);
-        if (!err) s->finalist_of[k] = e->t, e->slot = k;
-        break;
-    }
+    if (err || s->worker) return err ? err : worker_load(cx, s->worker, i, &e->t->plan, c->fresh, &e->made);
+    const int k = e->slot = place_of(c, e->t);
+    if (s->finalist[k] && s->finalist_of[k] == e->t && !c->fresh) return OK; /* else resumed, or asked for anew */
+    if (s->finalist[k]) mod_free(s->finalist[k]);
+    s->finalist[k] = NULL;
+    u.fresh = c->fresh;
+    err = mod_build(cx, s->dev, &u, &s->finalist[k]);
+    if (!err) s->finalist_of[k] = e->t;
     return err;
 }
 
@@ -175,6 +185,29 @@ static Trial *settle(Contest *c, bool incumbent) {
     return c->in[f->tie && incumbent ? c->base : winner].t;
 }
 
+/* What a search found replaces the incumbent only if it is faster in fresh turns too: who is first of many owes some of
+ * that to the rounds that chose it. */
+static bool holds(Cx *cx, Search *s, Trial *winner, Trial *incumbent) {
+    Finals *f = &s->final;
+    Contest *c = NEW(cx->a, Contest);
+    *c = (Contest){.s = s, .n = 2, .base = 1, .fresh = true, .in = {{.t = winner}, {.t = incumbent}}};
+    Cx own = {.a = cx->a};
+    Err err = OK;
+    for (int i = 0; i < c->n && !err; i++) err = build(&own, c, i);
+    if (!err) err = rounds(&own, c);
+    if (err) {
+        s->note =
+            arena_printf(cx->a, "the fastest could not be replayed: %s", own.first ? own.first->msg : "no message");
+        return false;
+    }
+    double squares;
+    const double mean = mean_ratio(c, 0, &squares), error = sqrt(squares / ((c->rounds - 1.0) * c->rounds));
+    f->replays = c->rounds;
+    f->replayed_gain = 1 - exp(mean);
+    f->replayed_least = 1 - exp(mean + errors * error);
+    return f->replayed_least > 0;
+}
+
 Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent) {
     Contest *c = NEW(cx->a, Contest);
     c->s = s;
@@ -198,6 +231,7 @@ Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbe
         return timed[0];
     }
     Trial *winner = settle(c, has);
+    if (has && winner != incumbent && !holds(cx, s, winner, incumbent)) s->final.vetoed = true, winner = incumbent;
     for (int i = 0; i < c->n; i++) {
         Entrant *e = &c->in[i];
         e->made.times = e->t->times;

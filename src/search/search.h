@@ -51,6 +51,9 @@ typedef struct Finals {
     double gain;           /* of the fastest over the incumbent: 0.05 is 5 % less time */
     double detectable;     /* the least gain that these rounds could tell from nothing */
     bool tie;              /* no finalist was faster than the incumbent by that much: the incumbent stays */
+    int replays;           /* rounds of the fastest and the incumbent alone, compiled anew; 0: a tie needs none */
+    double replayed_gain, replayed_least; /* of the fastest there, and its lower bound */
+    bool vetoed;                          /* that is not above zero: the incumbent stays */
     DevState before, after;
 } Finals;
 

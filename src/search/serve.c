@@ -104,6 +104,7 @@ static Err load(Cx *cx, Desk *d, const json_t *j, Attempt *t) {
     if (err) return err;
     if (*m) mod_free(*m);
     *m = NULL;
+    u.fresh = json_is_true(json_object_get(j, "fresh"));
     err = mod_build(cx, d->bed.dev, &u, m);
     if (!err) t->facts = *mod_facts(*m);
     return err;

@@ -316,11 +316,12 @@ void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n) {
              NULL);
 }
 
-Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out) {
+Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, bool fresh, Attempt *out) {
     Err err = running(w) ? OK : start(cx, w);
     if (err) return err;
-    return exchange(cx, w, json_pack("{s:s,s:i,s:s}", "op", "load", "slot", slot, "plan", plan_text(cx, plan)),
-                    w->o.max_seconds, 0, out, NULL);
+    return exchange(
+        cx, w, json_pack("{s:s,s:i,s:s,s:b}", "op", "load", "slot", slot, "plan", plan_text(cx, plan), "fresh", fresh),
+        w->o.max_seconds, 0, out, NULL);
 }
 
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out) {

@@ -37,7 +37,7 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
 /* Units of these plans are built ahead; on a host they are built when it returns. Trouble is found out by the tries. */
 void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n);
 /* Finalists: kept built in slots 0 .. 7, and timed in whatever order. */
-Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, Attempt *out);
+Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, bool fresh, Attempt *out);
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out);
 enum { WORKER_SLOTS = 8 };
 /* What measure_plan makes there; *out is the caller's. */

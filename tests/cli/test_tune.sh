@@ -14,6 +14,7 @@ check 'an event a candidate' holds 'rc == 0 and len(e) == d["timed"] + d["failed
 check 'events tell reasons' holds 'sum(int(x.split("=")[1]) for x in e[-1]["reasons"].split(",")) == d["refused"] + d["failed"] and d["refused"] > 0' "${tune[@]}" --json --search stat=two-pass/online
 check 'quiet has no events' holds 'not e' "${tune[@]}" --json --quiet --budget-candidates 1
 check 'finals as JSON' holds '4 < d["finals"]["finalists"] <= 8 and d["finals"]["rounds"] >= 6 and d["finals"]["detectable"] >= 0.01 and (d["finals"]["tie"] == (d["finals"]["gain"] < d["finals"]["detectable"]))' "${tune[@]}" --json
+check 'a change is replayed afresh' holds 'd["finals"]["tie"] == (d["finals"]["replays"] == 0) and d["finals"]["vetoed"] == (d["finals"]["replays"] > 0 and d["finals"]["replayed_least"] <= 0)' "${tune[@]}" --json
 check 'in words' eval '"${tune[@]}" --budget-candidates 2 >words'
 check 'finals in words' grep -qE 'the least gain that shows is [0-9.]+%' words
 check 'the clock, where it is known' grep -qE 'clock +(unknown|[0-9]+ MHz)' words

@@ -189,7 +189,9 @@ static void test_search_files(void **state) {
         quoted("{'format':'rowfold-receipt-1','rowfold':'0.1.0','device':{'identity':'d','caps':''},'plan':'W=8',"
                "'shape':{'rows':2},'times':{'median_ns':1000,'min_ns':900,'max_ns':1100},"
                "'search':{'effort':'measure','candidates':5,'timed':3,'refused':2,'failed':0,"
-               "'fates_by_slug':{'plan.stripe_exceeded':2}}}");
+               "'fates_by_slug':{'plan.stripe_exceeded':2}},"
+               "'finals':{'gain':0.05,'detectable':0.02,'tie':false,"
+               "'replay':{'rounds':16,'gain':0.003,'least_gain':-0.01,'vetoed':true}}}");
     char *trials =
         quoted("{'trials':[{'kernel':'k','shape':'n=4','types':'f32','device':'d','problem':'p','plan':'W=8','status':"
                "'accepted','median_ns':10.0},{'problem':'p','plan':'W=8','status':'accepted','median_ns':1.0},"
@@ -205,6 +207,8 @@ static void test_search_files(void **state) {
     has(page, "|nothing held|refused|1.50|1.00 (chosen)|\n");
     has(page, "|prior|1|2|50.0|50.0|-|\n");
     has(page, "5 candidates, 3 timed, 2 refused, 0 failed");
+    has(page, "16 rounds: gain 0.3 %, at least -1.0 %: vetoed, the incumbent stays");
+    has(page, "Of 1 search with finals 0 kept the incumbent by a tie, 1 by a veto of fresh replays, and 0 changed it.");
     has(page, "1.000 \\[0.9000, 1.100\\]");
     has(page,
         "k n=4 f32 on d: 1 timed, 0 legal and not tried, 1 refused, 1 failed; the fastest 0.0100"); /* the youngest */
