@@ -168,7 +168,9 @@ static void describe(ClDevice *c, int ordinal, char *extensions, size_t cap) {
     snprintf(c->d.name, sizeof c->d.name, "opencl:%d", ordinal);
     snprintf(caps->name, sizeof caps->name, "opencl:%d", ordinal);
     int64_t group = fact(c, DEVICE_MOST_GROUP);
-    caps->max_lanes = caps->max_group = group < 1 ? 1 : group < 1024 ? (int)group : 1024;
+    /* NVIDIA's compiler (driver 580) makes kernels for 256 lanes whatever they require: CL_KERNEL_WORK_GROUP_SIZE */
+    const int most = has_word(extensions, "cl_nv_device_attribute_query") ? 256 : 1024;
+    caps->max_lanes = caps->max_group = group < 1 ? 1 : group < most ? (int)group : most;
     caps->subgroup = subgroup_of(c, extensions);
     caps->units = (int)i64_max(1, fact(c, DEVICE_UNITS));
     caps->shared_bytes = fact(c, DEVICE_LOCAL_BYTES);

@@ -369,7 +369,7 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
                  u->entry, m->m.facts.global_loads, u->loads, u->loads_again);
         ok = false;
     }
-    if (ok && u->resident > m->m.facts.groups_per_unit) {
+    if (ok && u->resident && u->resident > m->m.facts.groups_per_unit) {
         fail.slug = S_BUILD_GRID;
         snprintf(fail.text, sizeof fail.text,
                  "`%s`: grid=%d, and a unit holds %d groups of %u threads, %d registers and %d "

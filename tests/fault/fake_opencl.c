@@ -85,7 +85,7 @@ int clGetDeviceInfo(void *d, unsigned which, size_t cap, void *out, size_t *size
     char text[128];
     uint64_t wide = 0;
     uint32_t narrow = 0;
-    const size_t group = 256, sizes[] = {8, 16, 32};
+    const size_t group = word("nvidia") ? 1024 : 256, sizes[] = {8, 16, 32};
     (void)d;
     switch (which) {
     case 0x1000: return wide = word("cpu") ? 2 : 4, put(&wide, 8, cap, out, size);

@@ -17,9 +17,10 @@ enum { POISON = 0xA5, MAX_KERNELS = 4096, MAX_MEMORY = 4096, MAX_TEXTS = 65536, 
 static struct {
     rowfold_context *cx;
     rowfold_device *dev;
-    bool far;      /* its memory is not this process's */
-    bool no_f64;   /* it does not compute in f64 */
-    bool policies; /* it has them for loads and stores */
+    bool far;       /* its memory is not this process's */
+    bool no_f64;    /* it does not compute in f64 */
+    bool few_lanes; /* a group has 256 at most */
+    bool policies;  /* it has them for loads and stores */
     int nkernels, nmemory, ntexts, nadopted;
     struct {
         char *key;
@@ -46,6 +47,7 @@ int field_open(void **state) {
     if (!name || !*name) name = "host";
     lab.far = !str_eq(name, "host");
     lab.policies = !lab.far || str_starts(name, "cuda");
+    lab.few_lanes = str_starts(name, "opencl");
     const char *plans = getenv("ROWFOLD_TEST_PLANS");
     int64_t n;
     if (plans && str_i64(plans, &n) && n > 0 && n < field_nplans) field_nplans = (int)n;
@@ -137,7 +139,7 @@ static const char *library(const char *text, const char **name) {
 /* A pin without what only hosts have, and without policies of accesses where there are none. */
 static const char *here(const char *pin) {
     if (!pin || !lab.far) return pin;
-    char *kept = calloc(1, strlen(pin) + 1);
+    char *kept = calloc(1, strlen(pin) + 16);
     assert_true(kept && lab.ntexts < MAX_TEXTS);
     lab.text[lab.ntexts++] = kept;
     for (const char *p = pin; *p;) {
@@ -145,7 +147,10 @@ static const char *here(const char *pin) {
         if (strncmp(p, "prefetch=", 9) != 0 && strncmp(p, "combine=", 8) != 0 &&
             (lab.policies || strncmp(p, "store=", 6) != 0)) {
             if (*kept) strcat(kept, ",");
-            strncat(kept, p, n);
+            if (lab.few_lanes && strncmp(p, "W=", 2) == 0 && strtol(p + 2, NULL, 10) > 256)
+                strcat(kept, "W=256");
+            else
+                strncat(kept, p, n);
         }
         p += n + (p[n] == ',');
     }
