@@ -44,7 +44,7 @@ static bool desk_open(Desk *d, const char *env, const char *fallback) {
 }
 
 static bool build(Desk *d, Case *c, int n) {
-    MslUnit u[BATCH] = {{NULL}};
+    MslUnit u[BATCH] = {{.text = NULL}};
     for (int i = 0; i < n; i++) u[i] = (MslUnit){c[i].text, c[i].m.unit.entry, c[i].loose, NULL};
     d->handle = msl_build(&d->msl, u, n);
     for (int i = 0; i < n; i++) c[i].fn = u[i].fn;
@@ -345,7 +345,7 @@ static void check_syntax(Desk *d) {
     int count = library_read(&cx, TY_F16, &lib), n = 0;
     for (int i = 0; i < count; i++) {
         Case *c = &batch[n];
-        MslUnit u[BATCH] = {{NULL}};
+        MslUnit u[BATCH] = {{.text = NULL}};
         c->m = (Match){.cx = {.a = arena_new(NULL, NULL)}, .prog = lib[i].prog};
         c->m.shape = library_shape(lib[i].prog, 4, 200);
         if (!match_prog(&c->m, (uint64_t)i, &caps, NULL)) d->bad++;
