@@ -261,14 +261,18 @@ static void f_cmp(Pre *p, Buf *b, const Name *n) {
         buf_fmt(b,
                 "static inline vbool %s(v%s x, v%s y) {\n#ifdef __clang__\n    return "
                 "__builtin_ia32_cvtd2mask512(__builtin_convertvector((vi64)(x %s y), vi32));\n#else\n    HALVES(%s, "
-                "x);\n    HALVES(%s, y);\n    unsigned m[2];\n    for (int h = 0; h < 2; h++) m[h] = ",
+                "x);\n    HALVES(%s, y);\n",
                 n->all, t, t, row[k].op, half, half);
-        if (n->ty == TY_F64)
-            buf_fmt(b, "__builtin_ia32_cmppd512_mask(x_[h], y_[h], %d, (unsigned char)-1, 4)", row[k].ps);
-        else
-            buf_fmt(b, "__builtin_ia32_%scmpq512_mask(x_[h], y_[h], %d, (unsigned char)-1)", n->ty == TY_U64 ? "u" : "",
-                    row[k].d);
-        buf_str(b, ";\n    return (vbool)(m[0] | m[1] << 8);\n#endif\n}\n");
+        for (int h = 0; h < 2; h++) { /* no loop: at -O1 it would keep the halves in memory */
+            buf_fmt(b, "    unsigned m%d = ", h);
+            if (n->ty == TY_F64)
+                buf_fmt(b, "__builtin_ia32_cmppd512_mask(x_[%d], y_[%d], %d, (unsigned char)-1, 4);\n", h, h,
+                        row[k].ps);
+            else
+                buf_fmt(b, "__builtin_ia32_%scmpq512_mask(x_[%d], y_[%d], %d, (unsigned char)-1);\n",
+                        n->ty == TY_U64 ? "u" : "", h, h, row[k].d);
+        }
+        buf_str(b, "    return (vbool)(m0 | m1 << 8);\n#endif\n}\n");
     } else if (ty_bytes(n->ty) == 8)
         buf_fmt(b, "static inline vbool %s(v%s x, v%s y) { return __builtin_convertvector((vi64)(x %s y), vi32); }\n",
                 n->all, t, t, row[k].op);
@@ -301,8 +305,9 @@ static void f_sel(Pre *p, Buf *b, const Name *n) {
             b,
             "static inline v%s %s(vbool c, v%s x, v%s y) {\n#ifdef __clang__\n    vi64 m = "
             "__builtin_convertvector((vi32)__builtin_ia32_cvtmask2d512(c), vi64);\n    return (v%s)(((vi64)x & m) | "
-            "((vi64)y & ~m));\n#else\n    HALVES(d8, x);\n    HALVES(d8, y);\n    for (int h = 0; h < 2; h++) x_[h] = "
-            "__builtin_ia32_blendmpd_512_mask(y_[h], x_[h], (unsigned char)(c >> 8 * h));\n    WHOLE(x);\n    return "
+            "((vi64)y & ~m));\n#else\n    HALVES(d8, x);\n    HALVES(d8, y);\n    x_[0] = "
+            "__builtin_ia32_blendmpd_512_mask(y_[0], x_[0], (unsigned char)c);\n    x_[1] = "
+            "__builtin_ia32_blendmpd_512_mask(y_[1], x_[1], (unsigned char)(c >> 8));\n    WHOLE(x);\n    return "
             "x;\n#endif\n}\n",
             t, n->all, t, t, t);
     else {

@@ -1,12 +1,12 @@
 /* Problem -> Space -> every point with its fate. Texts pin and open dimensions; the default is a few hundred points
  * worth a try. */
-#include "plan.h"
+#include "space.h"
 
 #include <string.h>
 
 /* ---- building ---- */
 
-static void set_dim(Cx *cx, Space *s, int d, const int *v, int n) {
+void space_set(Cx *cx, Space *s, int d, const int *v, int n) {
     s->value[d] = arena_dup(cx->a, v, sizeof(int) * (size_t)n);
     s->n[d] = n;
 }
@@ -33,7 +33,7 @@ Err space_of_plan(Cx *cx, const Plan *plan, Space *out) {
     *out = (Space){0};
     for (int d = 0; d < DIM_COUNT; d++) {
         int v = plan_dim_get(plan, d);
-        set_dim(cx, out, d, &v, 1);
+        space_set(cx, out, d, &v, 1);
     }
     for (int i = 0; i < plan->nholds; i++) {
         Err e = set_hold(cx, out, plan->hold[i].name, &plan->hold[i].hold, 1);
@@ -158,7 +158,7 @@ enum { MOST_VALUES = 64 }; /* more than any dimension has */
 
 static Err open_dim(Cx *cx, int d, const Item *it, Space *s) {
     const DimInfo *info = dim_info(d);
-    if (!it->value) return set_dim(cx, s, d, info->legal, info->nlegal), OK;
+    if (!it->value) return space_set(cx, s, d, info->legal, info->nlegal), OK;
     int v[MOST_VALUES], n = 0;
     Part rest = {it->value, it->nvalue}, alt, from;
     while (part_next(&rest, '/', &alt)) {
@@ -175,7 +175,7 @@ static Err open_dim(Cx *cx, int d, const Item *it, Space *s) {
         for (int i = 0; i < info->nlegal; i++)
             if (info->legal[i] >= lo && info->legal[i] <= hi) add_once(v, &n, info->legal[i]);
     }
-    set_dim(cx, s, d, v, n);
+    space_set(cx, s, d, v, n);
     return OK;
 }
 
@@ -233,21 +233,21 @@ static void fit_order(Cx *cx, const Problem *pb, Space *s, int order, const char
     /* where the lanes of a subgroup are the hardware's, they alone are joined from the outside in; lanes in turn are
      * better many than none */
     if (order == ORDER_FIXED && pb->caps.kind != KIND_HOST && !is_named(text, DIM_W))
-        set_dim(cx, s, DIM_W, (const int[]){subgroup > 16 ? subgroup : 64, 16}, 2);
+        space_set(cx, s, DIM_W, (const int[]){subgroup > 16 ? subgroup : 64, 16}, 2);
     for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++)
-        if (!is_named(text, one_dims[i])) set_dim(cx, s, one_dims[i], (const int[]){i == 0}, 1);
+        if (!is_named(text, one_dims[i])) space_set(cx, s, one_dims[i], (const int[]){i == 0}, 1);
     if (order == ORDER_FIXED) {
         int acc[8], n = 0;
         for (int i = 0; i < s->n[DIM_W] && n < COUNT(acc); i++) {
             int W = s->value[DIM_W][i];
             if (FIXED_PARTIALS % W == 0 && dim_is_legal(DIM_acc, FIXED_PARTIALS / W)) acc[n++] = FIXED_PARTIALS / W;
         }
-        if (n && !is_named(text, DIM_acc)) set_dim(cx, s, DIM_acc, acc, n);
-        if (!is_named(text, DIM_combine)) set_dim(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
+        if (n && !is_named(text, DIM_acc)) space_set(cx, s, DIM_acc, acc, n);
+        if (!is_named(text, DIM_combine)) space_set(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
     } else if (order == ORDER_SERIAL) {
         static const int single[] = {DIM_W, DIM_acc, DIM_flight};
         for (int i = 0; i < COUNT(single); i++)
-            if (!is_named(text, single[i])) set_dim(cx, s, single[i], (const int[]){1}, 1);
+            if (!is_named(text, single[i])) space_set(cx, s, single[i], (const int[]){1}, 1);
     }
 }
 
@@ -296,7 +296,7 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
     return e;
 }
 
-static int least(const Space *s, int d) {
+int space_least(const Space *s, int d) {
     int v = s->value[d][0];
     for (int i = 1; i < s->n[d]; i++) v = s->value[d][i] < v ? s->value[d][i] : v;
     return v;
@@ -319,13 +319,14 @@ static void leave_holds(Cx *cx, Space *s) {
  * statistic: what was pinned must not fail for want of them, where the values of the default space were made for
  * another. */
 static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s) {
-    int W = least(s, DIM_W), P = least(s, DIM_P);
+    int W = space_least(s, DIM_W), P = space_least(s, DIM_P);
     bool stuck[] = {W * P > pb->caps.max_group,
-                    least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1 || least(s, DIM_split) > 1),
-                    least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_acc) > 1,
-                    least(s, DIM_stat) != STAT_TWO_PASS && least(s, DIM_stages) > 0};
+                    space_least(s, DIM_cluster) > 1 &&
+                        (W % pb->caps.subgroup || P > 1 || space_least(s, DIM_split) > 1),
+                    space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_acc) > 1,
+                    space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_stages) > 0};
     static const int dims[] = {DIM_P, DIM_cluster, DIM_acc, DIM_stages};
-    if (least(s, DIM_stat) != STAT_TWO_PASS) leave_holds(cx, s);
+    if (space_least(s, DIM_stat) != STAT_TWO_PASS) leave_holds(cx, s);
     for (int k = 0; k < COUNT(dims); k++) {
         int d = dims[k];
         if (!stuck[k] || is_named(text, d)) continue;
@@ -384,20 +385,6 @@ static int widest_pack(const Problem *pb, int64_t n) {
     return pack;
 }
 
-/* Lanes, most promising first, none much longer than the row. On a host a lane is an element of a vector, and a few
- * vectors hide the latency of the arithmetic. */
-static void host_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
-    static const int vectors[] = {4, 8, 2, 16, 1};
-    int v[8], count = 0, L = pb->caps.subgroup;
-    int64_t useful = ceil_div(n, L) * L;
-    for (int i = 0; i < COUNT(vectors); i++) {
-        int W = L * vectors[i];
-        if (W <= 512 && W <= pb->caps.max_lanes && W <= useful && dim_is_legal(DIM_W, W)) v[count++] = W;
-    }
-    if (!count) v[count++] = 1;
-    set_dim(cx, s, DIM_W, v, count);
-}
-
 /* Does an input have rows side by side in memory, as the columns of a matrix are? */
 static bool rows_side_by_side(const Prog *p) {
     int last = -1;
@@ -423,26 +410,12 @@ static bool only_columns(const Prog *p) {
     return rows_side_by_side(p);
 }
 
-/* On a CPU such rows are the elements of registers, a few registers of them at a time. Nothing is kept but in outputs:
- * what is read again comes from caches. */
-static void host_columns(Cx *cx, Space *s) {
-    set_dim(cx, s, DIM_W, (const int[]){1}, 1);
-    set_dim(cx, s, DIM_P, (const int[]){64, 128}, 2);
-    set_dim(cx, s, DIM_acc, (const int[]){1, 4}, 2);
-    for (int i = 0; i < s->nholds; i++) {
-        int n = 0;
-        for (int k = 0; k < s->nhold[i]; k++)
-            if (s->hold[i][k] != HOLD_REGISTER) s->hold[i][n++] = s->hold[i][k];
-        if (n) s->nhold[i] = n;
-    }
-}
-
 /* Such rows are taken 32 at a time, so that an access of a group is a run of memory, with few lanes each. */
 static void gpu_columns(Cx *cx, Space *s) {
-    set_dim(cx, s, DIM_W, (const int[]){32, 16, 8}, 3);
-    set_dim(cx, s, DIM_P, (const int[]){32, 16}, 2);
-    set_dim(cx, s, DIM_V, (const int[]){1}, 1);
-    set_dim(cx, s, DIM_cluster, (const int[]){1}, 1);
+    space_set(cx, s, DIM_W, (const int[]){32, 16, 8}, 3);
+    space_set(cx, s, DIM_P, (const int[]){32, 16}, 2);
+    space_set(cx, s, DIM_V, (const int[]){1}, 1);
+    space_set(cx, s, DIM_cluster, (const int[]){1}, 1);
 }
 
 /* On a GPU a lane is a thread, and best with 2 to 4 packs of its own (measured: 262144x128 to 16384x8192 of bf16);
@@ -458,15 +431,15 @@ static void gpu_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s) {
         while (W > 1 && !dim_is_legal(DIM_W, (int)W)) W--;
         add_once(v, &count, (int)W);
     }
-    set_dim(cx, s, DIM_W, v, count);
+    space_set(cx, s, DIM_W, v, count);
     int P[3], nP = 0;
     add_once(P, &nP, v[0] < 128 ? 128 / v[0] < 32 ? 128 / v[0] : 32 : 1);
     add_once(P, &nP, v[0] < 64 ? 64 / v[0] < 32 ? 64 / v[0] : 32 : 1);
     add_once(P, &nP, 1);
     for (int i = 0; i < nP; i++)
         while (P[i] > 1 && !dim_is_legal(DIM_P, P[i])) P[i]--;
-    set_dim(cx, s, DIM_P, P, nP);
-    set_dim(cx, s, DIM_V, &pack, 1);
+    space_set(cx, s, DIM_P, P, nP);
+    space_set(cx, s, DIM_V, &pack, 1);
 }
 
 /* Where a group is one thread's work, lanes that meet cost a round of that thread each: a row is best one lane's, with
@@ -478,35 +451,9 @@ static void single_lanes(Cx *cx, const Problem *pb, const Holdable *all, int64_t
         while ((all->cand[i].pinned == HOLD_REGISTER || all->cand[i].pinned == HOLD_REGISTER32) &&
                2 * W <= pb->caps.max_lanes && ceil_div(n, W) > pb->caps.stripe_slots)
             W *= 2;
-    set_dim(cx, s, DIM_W, &W, 1);
-    set_dim(cx, s, DIM_V, (const int[]){1}, 1);
-    set_dim(cx, s, DIM_P, (const int[]){1, 4}, W == 1 ? 2 : 1);
-}
-
-/* Threads of a CPU that share the rows. A call of some microseconds is over before a second one helps, one of a
- * millisecond wants all; in between it is measured. */
-static void host_threads(Cx *cx, const Problem *pb, int64_t n, Space *s) {
-    enum { FEW = 16000, MANY = 1 << 20 }; /* elements; the launch itself takes one thread below FEW */
-    int v[16], count = 0;
-    int64_t all = n;
-    for (int i = 0; i < pb->prog->naxes && all >= 0; i++)
-        if (pb->prog->row_axes >> i & 1 && (pb->shape.n[i] < 0 || !mul_fits(all, pb->shape.n[i], &all))) all = -1;
-    const bool one = pb->caps.units == 1 || (all >= 0 && all < FEW);
-    v[count++] = one ? 1 : 0;
-    for (int t = 1; t < pb->caps.units && !one && all >= 0 && all < MANY && count < COUNT(v); t *= 2)
-        if (dim_is_legal(DIM_threads, t)) v[count++] = t;
-    set_dim(cx, s, DIM_threads, v, count);
-}
-
-/* Can sweeps of neighbouring rows run together, with some statistic? */
-static bool can_stagger(Cx *cx, const Problem *pb, const Space *s) {
-    for (int i = 0; i < s->n[DIM_stat]; i++) {
-        Plan plan = plan_default();
-        Cx own = {.a = cx->a}; /* that they cannot is no fault */
-        plan.W = least(s, DIM_W), plan.P = least(s, DIM_P), plan.stat = s->value[DIM_stat][i], plan.stagger = 1;
-        if (plan_check(&own, pb, &plan, NULL, NULL) == OK) return true;
-    }
-    return false;
+    space_set(cx, s, DIM_W, &W, 1);
+    space_set(cx, s, DIM_V, (const int[]){1}, 1);
+    space_set(cx, s, DIM_P, (const int[]){1, 4}, W == 1 ? 2 : 1);
 }
 
 static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space *s) {
@@ -621,9 +568,9 @@ static void few_rows(Cx *cx, const Problem *pb, int64_t n, Space *s) {
         while (fit > 1 && !dim_is_legal(DIM_W, (int)fit)) fit--;
         add_once(W, &nW, (int)fit);
     }
-    set_dim(cx, s, DIM_V, V, nV);
-    set_dim(cx, s, DIM_W, W, nW);
-    set_dim(cx, s, DIM_P, (const int[]){1}, 1);
+    space_set(cx, s, DIM_V, V, nV);
+    space_set(cx, s, DIM_W, W, nW);
+    space_set(cx, s, DIM_P, (const int[]){1}, 1);
 }
 
 /* Can splits of a row meet once, at its end? */
@@ -642,7 +589,7 @@ static bool can_split(Cx *cx, const Problem *pb, int W, int P) {
 static void split_rows(Cx *cx, const Problem *pb, int64_t groups, Space *s) {
     int most = 64;
     while (most > 1 && groups * most > pb->caps.units) most /= 2;
-    if (most > 1) set_dim(cx, s, DIM_split, (const int[]){1, most, most / 4}, most / 4 > 1 ? 3 : 2);
+    if (most > 1) space_set(cx, s, DIM_split, (const int[]){1, most, most / 4}, most / 4 > 1 ? 3 : 2);
 }
 
 /* What NVIDIA GPUs have beyond others. Rows that are long, or so few that they do not fill the machine, are shared by
@@ -659,34 +606,34 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
     if (!mul_fits(n, each, &bytes)) bytes = INT64_MAX;
     if (has_exp(pb->prog) && !pb->caps.poly_math) {
         if (shows_exp(pb->prog))
-            set_dim(cx, s, DIM_exp, (const int[]){EXP_EXACT}, 1);
+            space_set(cx, s, DIM_exp, (const int[]){EXP_EXACT}, 1);
         else
-            set_dim(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
+            space_set(cx, s, DIM_exp, (const int[]){EXP_FAST, EXP_EXACT}, 2);
     }
     bool half = rows >= 0 && rows * 2 < pb->caps.units; /* of the machine at most, a group a row */
     const bool is_short = rows >= 0 && mul_fits(rows, bytes, &all) && all <= SHORT_LAUNCH;
     if (has_weight(pb->prog)) /* (measured: free is worth 2 % at 65536x769, on at 1024x4096 in the cache) */
-        set_dim(cx, s, DIM_early, (const int[]){EARLY_OFF, is_short || rows < 0 ? EARLY_ON : EARLY_FREE}, 2);
+        space_set(cx, s, DIM_early, (const int[]){EARLY_OFF, is_short || rows < 0 ? EARLY_ON : EARLY_FREE}, 2);
     if (is_short)
-        set_dim(cx, s, DIM_overlap,
-                half ? (const int[]){OVERLAP_ON, OVERLAP_LATE, OVERLAP_FETCH, OVERLAP_OFF}
-                     : (const int[]){OVERLAP_LATE, OVERLAP_ON, OVERLAP_FETCH, OVERLAP_OFF},
-                4);
+        space_set(cx, s, DIM_overlap,
+                  half ? (const int[]){OVERLAP_ON, OVERLAP_LATE, OVERLAP_FETCH, OVERLAP_OFF}
+                       : (const int[]){OVERLAP_LATE, OVERLAP_ON, OVERLAP_FETCH, OVERLAP_OFF},
+                  4);
     if (rows > 0 && rows <= pb->caps.units && !ordered) few_rows(cx, pb, n, s);
     bool few = half && bytes >= SHARED_ROW;
     if (ordered || pb->caps.max_cluster < 16 || (!few && bytes < LONG_ROW)) return;
     int fill = 16; /* groups a row that fill the machine */
     while (fill > 1 && rows * fill > pb->caps.units) fill /= 2;
     if (few && bytes < LONG_ROW)
-        set_dim(cx, s, DIM_cluster, (const int[]){fill, 1, fill / 2}, fill > 2 ? 3 : 2);
+        space_set(cx, s, DIM_cluster, (const int[]){fill, 1, fill / 2}, fill > 2 ? 3 : 2);
     else if (few)
-        set_dim(cx, s, DIM_cluster, (const int[]){16, 8, 1}, 3);
+        space_set(cx, s, DIM_cluster, (const int[]){16, 8, 1}, 3);
     else { /* whose parts come into on-chip memory by copies of their own (measured: 3 to 7 % at 2048x131072) */
-        set_dim(cx, s, DIM_cluster, (const int[]){8, 4, 1}, 3);
-        set_dim(cx, s, DIM_stages, (const int[]){2, 0}, 2);
+        space_set(cx, s, DIM_cluster, (const int[]){8, 4, 1}, 3);
+        space_set(cx, s, DIM_stages, (const int[]){2, 0}, 2);
     }
-    set_dim(cx, s, DIM_W, (const int[]){256, 512, 1024}, 3);
-    set_dim(cx, s, DIM_P, (const int[]){1}, 1);
+    space_set(cx, s, DIM_W, (const int[]){256, 512, 1024}, 3);
+    space_set(cx, s, DIM_P, (const int[]){1}, 1);
     if (few && bytes >= LONG_ROW && can_split(cx, pb, 256, 1)) split_rows(cx, pb, rows, s);
 }
 
@@ -730,17 +677,20 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (e) return e;
     bool host = pb->caps.kind == KIND_HOST, ordered = is_ordered(pb->prog);
     int64_t joined = segmented(cx, pb), n = joined ? joined : widest(&sc);
-    if (joined) set_dim(cx, out, DIM_segments, (const int[]){1, 0}, 2);
+    if (joined) space_set(cx, out, DIM_segments, (const int[]){1, 0}, 2);
     int64_t elements = 1;
     for (int i = 0; i < sc.ndomains; i++) elements = i64_max(elements, sc.domain[i].n_serial * sc.domain[i].n_mapped);
     int stat[STAT_COUNT], nstat = 0;
+    /* a paired statistic spreads axes over the lanes of a host that two sweeps loop over: divisions for each element */
+    const bool pairs =
+        !host || sched_serial(pb->prog, &pb->shape, SPREAD_RUNS) == sched_serial(pb->prog, &pb->shape, SPREAD_LANES);
     for (int st = STAT_TWO_PASS; st < STAT_COUNT; st++)
-        if (all.stat[st]) stat[nstat++] = st;
-    set_dim(cx, out, DIM_stat, stat, nstat);
+        if (all.stat[st] && (pairs || st == STAT_TWO_PASS)) stat[nstat++] = st;
+    space_set(cx, out, DIM_stat, stat, nstat);
     if (ordered)
-        set_dim(cx, out, DIM_W, (const int[]){1}, 1);
+        space_set(cx, out, DIM_W, (const int[]){1}, 1);
     else
-        (host ? host_lanes : gpu_lanes)(cx, pb, n, out);
+        (host ? hostspace_lanes : gpu_lanes)(cx, pb, n, out);
     if (pb->caps.lanes_in_turn) single_lanes(cx, pb, &all, n, out);
     bool turns = pb->caps.lanes_in_turn, columns = !host && !turns && !ordered && rows_side_by_side(pb->prog);
     if (pb->caps.kind == KIND_CUDA) cuda_dims(cx, pb, n, ordered, out);
@@ -748,30 +698,31 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (columns && pb->caps.kind == KIND_CUDA) split_columns(cx, pb, n, out);
     default_holds(cx, pb, &all, out);
     if (turns && !ordered) {
-        set_dim(cx, out, DIM_acc, (const int[]){16, 32}, 2);
+        space_set(cx, out, DIM_acc, (const int[]){16, 32}, 2);
     } else if (!ordered) {
-        set_dim(cx, out, DIM_acc, (const int[]){1, 2}, 2);
-        set_dim(cx, out, DIM_flight,
-                host      ? (const int[]){1, 2, 4}
-                : columns ? (const int[]){8, 4}
-                          : (const int[]){1, 2},
-                host ? 3 : 2);
+        space_set(cx, out, DIM_acc, (const int[]){1, 2}, 2);
+        space_set(cx, out, DIM_flight,
+                  host      ? (const int[]){1, 2, 4}
+                  : columns ? (const int[]){8, 4}
+                            : (const int[]){1, 2},
+                  host ? 3 : 2);
     }
-    if (divides(pb->prog)) set_dim(cx, out, DIM_div, (const int[]){DIV_RECIPROCAL, DIV_EXACT}, 2);
-    if (pb->caps.has_stream_store) set_dim(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
+    if (divides(pb->prog)) space_set(cx, out, DIM_div, (const int[]){DIV_RECIPROCAL, DIV_EXACT}, 2);
+    if (pb->caps.has_stream_store) space_set(cx, out, DIM_store, (const int[]){STORE_PLAIN, STORE_STREAM}, 2);
     if (host) {
-        set_dim(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
-        if (has_exp(pb->prog) && pb->caps.poly_math) set_dim(cx, out, DIM_exp, (const int[]){EXP_FAST}, 1);
-        if (can_stagger(cx, pb, out)) set_dim(cx, out, DIM_stagger, (const int[]){0, 1}, 2);
-        host_threads(cx, pb, elements, out);
-        set_dim(cx, out, DIM_combine, (const int[]){COMBINE_OUTER},
-                1); /* whole registers first: one joined in itself */
+        space_set(cx, out, DIM_prefetch, (const int[]){0, 1}, 2);
+        if (has_exp(pb->prog) && pb->caps.poly_math) space_set(cx, out, DIM_exp, (const int[]){EXP_FAST}, 1);
+        if (hostspace_can_stagger(cx, pb, out)) space_set(cx, out, DIM_stagger, (const int[]){0, 1}, 2);
+        hostspace_threads(cx, pb, elements, out);
+        space_set(cx, out, DIM_combine, (const int[]){COMBINE_OUTER},
+                  1); /* whole registers first: one joined in itself */
     } else {
-        if (pb->caps.has_keep) set_dim(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
+        if (pb->caps.has_keep) space_set(cx, out, DIM_load, (const int[]){LOAD_KEEP, LOAD_PLAIN, LOAD_NO_ALLOCATE}, 3);
         if (pb->caps.kind == KIND_CUDA && all.stat[STAT_ONLINE] && !columns)
-            set_dim(cx, out, DIM_combine, (const int[]){COMBINE_INNER, COMBINE_PAIR}, 2);
+            space_set(cx, out, DIM_combine, (const int[]){COMBINE_INNER, COMBINE_PAIR}, 2);
     }
-    if (host && !ordered && only_columns(pb->prog)) host_columns(cx, out);
+    if (host && !ordered && only_columns(pb->prog)) hostspace_columns(cx, out);
+    if (host && !ordered) hostspace_text(pb, out);
     shed(out);
     return OK;
 }

@@ -123,7 +123,7 @@ static void run_batch(Desk *d, const char *self, uint64_t seed, int n) {
     const Unit *u[2][BATCH];
     int nu[2] = {0};
     Batch b[2] = {{0}};
-    static const char *const less[2] = {"-O0", "-O2"};
+    static const char *const less[2] = {"-O0", "-O1"};
     bool built[2], left_out[BATCH] = {false};
     const Caps caps = caps_of(d, seed);
     for (int i = 0; i < n; i++) {

@@ -1,0 +1,16 @@
+/* Shared by the two files that make the default space. */
+#ifndef ROWFOLD_SPACE_H
+#define ROWFOLD_SPACE_H
+
+#include "plan.h"
+
+void space_set(Cx *cx, Space *s, int dim, const int *values, int n); /* values are copied */
+int space_least(const Space *s, int dim);
+
+/* hostspace.c; n: the widest mapped extent, or all elements of a row */
+void hostspace_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s);
+void hostspace_columns(Cx *cx, Space *s);
+void hostspace_threads(Cx *cx, const Problem *pb, int64_t n, Space *s);
+bool hostspace_can_stagger(Cx *cx, const Problem *pb, const Space *s);
+void hostspace_text(const Problem *pb, Space *s);
+#endif
