@@ -21,6 +21,7 @@ static void show(Cli *c, const Json *j) {
     table_column(&t, "unit", true);
     const Json *list = json_get(j, "coefficients");
     for (const Json *k = list ? list->child : NULL; k; k = k->next) {
+        if (!(json_value(k, "nominal", 0) > 0)) continue; /* of another kind of machine */
         table_row(&t);
         table_cell(&t, 0, "%s", json_text(k, "name", ""));
         table_cell(&t, 1, "%.4g", json_value(k, "value", 0));
@@ -78,6 +79,9 @@ static Rc from_trials(Cli *c) {
 Rc command_calibrate(Cli *c) {
     if (c->o.words.n && !c->o.from_trials)
         return fail(c, F_WORDS, "rowfold calibrate [OPTION...]", "calibrate takes no words without --trials");
+    if (c->o.from_trials && c->o.device)
+        return fail(c, F_WORDS, "rowfold calibrate --trials device=PART",
+                    "calibrate --trials asks no device: the store's trials say of which they are");
     Rc rc = file_check(c, c->o.output);
     if (!rc) rc = cli_open(c);
     if (rc) return rc;

@@ -217,8 +217,8 @@ static const struct Command {
      "  rowfold devices\n"
      "  rowfold devices --json\n"},
     {"calibrate", "[FILTER...] [OPTION...]", "time a device's own speeds and fit the cost policy to them",
-     "Some fifty small launches, a few seconds; nothing else should run on the device meanwhile. A calibration is of "
-     "one\n"
+     "Sixty to ninety small launches, some ten seconds; nothing else should run on the device meanwhile. A "
+     "calibration is of one\n"
      "device with its driver and compiler, and ranks plans there: nothing else comes of it. --trials fits to what "
      "searches\n"
      "left in the store instead, FILTER as of rowfold trials.",

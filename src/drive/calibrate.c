@@ -11,21 +11,24 @@
 
 #include "../lang/lang.h"
 
-enum { SAMPLES = 5, MOST_PROBES = 64 };
+enum { SAMPLES = 5 };
 static const int64_t sample_ns = 3000000;
 static const char format_name[] = "rowfold-calibration-1";
 
-/* What a probe runs. */
-static const struct Work {
-    const char *name, *text;
-} works[] = {
-    {"copy", "y = x"},
-    {"arithmetic", "a = x * 0.5 + 1\nb = a * a + x\nc = b * a + x\nd = c * b + a\ne = d * c + b\nf = e * d + c\n"
-                   "g = f * e + d\nh = g * f + e\ni = h * g + f\nj = i * h + g\ny = j * i + h"},
-    {"division", "a = 1 / (x + 3)\nb = x / (a + 3)\nc = b / (a + 4)\ny = c / (b + 5)"},
-    {"special", "a = exp(x)\nb = exp(-a)\nc = exp(-b)\ny = exp(-c)"},
-    {"sum", "y = x * sum(x)"},
-    {"sums one after the other", "a = sum(x)\nb = sum(x - a)\nc = sum(x - b)\ny = x - c"},
+/* What a probe runs. params: NULL is one tile in, one like it out. */
+typedef struct Work {
+    const char *name, *text, *params;
+} Work;
+static const Work works[] = {
+    {"copy", "y = x", NULL},
+    {"arithmetic",
+     "a = x * 0.5 + 1\nb = a * a + x\nc = b * a + x\nd = c * b + a\ne = d * c + b\nf = e * d + c\n"
+     "g = f * e + d\nh = g * f + e\ni = h * g + f\nj = i * h + g\ny = j * i + h",
+     NULL},
+    {"division", "a = 1 / (x + 3)\nb = x / (a + 3)\nc = b / (a + 4)\ny = c / (b + 5)", NULL},
+    {"special", "a = exp(x)\nb = exp(-a)\nc = exp(-b)\ny = exp(-c)", NULL},
+    {"sum", "y = x * sum(x)", NULL},
+    {"sums one after the other", "a = sum(x)\nb = sum(x - a)\nc = sum(x - b)\ny = x - c", NULL},
 };
 
 /* Where: rows, elements, plan. Of a host W is a multiple of its register; of a GPU of its warp. */
@@ -39,32 +42,62 @@ static const Spot host_places[] = {
     {20000, 32, "W=32"},
 };
 static const Spot gpu_places[] = {
-    {1, 64, "W=32"},
-    {1, 1024, "W=32"},
-    {1, 1024, "W=256"},
-    {1, 16384, "W=1024"},
-    {132, 4096, "W=128"},
-    {132, 4096, "W=1024"},
-    {1056, 4096, "W=256"},
-    {1056, 4096, "W=256,V=4"},
-    {8192, 1024, "W=32,V=4"},
-    {8192, 4096, "W=128,V=4"},
-    {8192, 4096, "W=512,V=4"},
-    {65536, 256, "W=32,V=4,P=4"},
-    {16384, 8192, "W=256,V=4"},
+    {1, 64, "W=32"},          {1, 1024, "W=32"},         {1, 1024, "W=256"},        {1, 16384, "W=1024"},
+    {132, 4096, "W=128"},     {132, 4096, "W=1024"},     {1056, 4096, "W=256"},     {1056, 4096, "W=256,V=4"},
+    {8192, 1024, "W=32,V=4"}, {8192, 4096, "W=128,V=4"}, {8192, 4096, "W=512,V=4"}, {65536, 256, "W=32,V=4,P=4"},
+};
+
+/* One thing each, at a place of its own: reading, writing and conversions alone, policies of loads and stores, packs on
+ * their way, a wave of one group, groups that share a row, launches that start early. */
+static const Work reads = {"read", "y = sum(x)", "x: in f32[rows, n], y: out f32[rows]"},
+                  writes = {"write", "y = x * 2", "x: in f32[rows], y: out f32[rows, n]"},
+                  converts = {"conversion", "y = x * 2", "x: in bf16[rows, n], y: out bf16[rows, n]"},
+                  copies = {"copy", "y = x", NULL}, sums = {"sum", "y = x * sum(x)", NULL};
+typedef struct Single {
+    const Work *work;
+    Spot place;
+} Single;
+static const Single host_singles[] = {
+    {&reads, {2048, 16384, "W=64"}},
+    {&reads, {64, 1024, "W=64"}},
+    {&writes, {2048, 16384, "W=64"}},
+    {&writes, {2048, 16384, "W=64,store=stream"}},
+    {&converts, {1024, 1024, "W=64"}},
+    {&copies, {2048, 16384, "W=64,prefetch=1"}},
+    {&copies, {4096, 1000, "W=64,store=stream"}},
+};
+static const Single gpu_singles[] = {
+    {&reads, {132, 4096, "W=128,V=4"}},
+    {&reads, {8192, 4096, "W=256,V=4"}},
+    {&reads, {8192, 4096, "W=256,V=4,flight=2"}},
+    {&writes, {8192, 4096, "W=256,V=4"}},
+    {&converts, {1056, 4096, "W=256,V=8"}},
+    {&copies, {8192, 4096, "W=256,V=4,store=stream"}},
+    {&copies, {8192, 4096, "W=256,V=4,load=keep"}},
+    {&copies, {3168, 4096, "W=256,V=4,store=stream"}}, /* twice 52 MB: what is streamed leaves the cache first */
+    {&copies, {3168, 4096, "W=256,V=4"}},
+    {&sums, {1057, 4096, "W=256,V=4"}}, /* one group more than 8 for each of 132 units */
+    {&sums, {16, 32768, "W=256,V=4,cluster=8"}},
+    {&sums, {16, 32768, "W=1024,V=4,cluster=8"}},
+    {&sums, {16, 32768, "W=256,V=4,cluster=16"}},
+    {&sums, {8, 1024, "W=64,V=4,overlap=on"}},
+    {&sums, {8, 1024, "W=64,V=4,overlap=late"}},
+    {&sums, {8, 1024, "W=64,V=4,overlap=fetch"}},
+    {&sums, {132, 8192, "W=256,V=4,overlap=on"}},
+    {&sums, {132, 8192, "W=256,V=4,overlap=late"}},
 };
 
 typedef struct Probe { /* one work at one place, timed */
-    const struct Work *work;
+    const Work *work;
     const Spot *place;
     FitSample sample;
     Times times;
     const char *plan, *demand, *refused; /* refused: the plan does not fit here, and why */
 } Probe;
 
-static Err program(Cx *cx, const struct Work *w, const Spot *at, const Caps *caps, Problem *pb) {
-    const char *text =
-        arena_printf(cx->a, "kernel probe for rows (x: in f32[rows, n], y: out f32[rows, n]) {\n%s\n}\n", w->text);
+static Err program(Cx *cx, const Work *w, const Spot *at, const Caps *caps, Problem *pb) {
+    const char *text = arena_printf(cx->a, "kernel probe for rows (%s) {\n%s\n}\n",
+                                    w->params ? w->params : "x: in f32[rows, n], y: out f32[rows, n]", w->text);
     Ast *ast;
     Prog *p;
     Shape s = {0};
@@ -184,33 +217,58 @@ static Err write_out(Cx *cx, const CalibrateRequest *q, const Probe *r, int n, c
     return calibration_text(cx, o, out);
 }
 
-Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
-    bool host = q->caps->kind == KIND_HOST || q->caps->lanes_in_turn;
+/* A fitted coefficient that far from where it started says that something else was measured. */
+Err calibration_plausible(Cx *cx, const CostPolicy *p, const double *start, const Fit *fit) {
+    static const double far = 100;
+    for (int i = 0; i < p->ncoefs; i++) {
+        const double from = start[i], to = fit->coef[i];
+        if (from > 0 && (to > from * far || to < from / far))
+            return diag(cx, S_COST_CALIBRATION_IMPLAUSIBLE, NOWHERE,
+                        arena_printf(cx->a, "%.3g to %.3g %s", from / far, from * far, p->coef[i].unit),
+                        "the fit gives %s=%.3g, from %.3g", p->coef[i].name, to, from);
+    }
+    return OK;
+}
+
+/* Every work at every place, then the single ones. */
+static int list_probes(bool host, Probe *r) {
     const Spot *places = host ? host_places : gpu_places;
-    int nplaces = host ? COUNT(host_places) : COUNT(gpu_places), n = 0, most = nplaces * COUNT(works), nsamples = 0;
-    Probe *probe = NEWN(cx->a, Probe, most);
-    FitSample *samples = NEWN(cx->a, FitSample, most);
+    const int nplaces = host ? COUNT(host_places) : COUNT(gpu_places);
+    const Single *singles = host ? host_singles : gpu_singles;
+    const int nsingles = host ? COUNT(host_singles) : COUNT(gpu_singles);
+    int n = 0;
+    for (int i = 0; i < nplaces; i++)
+        for (int w = 0; w < COUNT(works); w++) r[n++] = (Probe){.work = &works[w], .place = &places[i]};
+    for (int i = 0; i < nsingles; i++) r[n++] = (Probe){.work = singles[i].work, .place = &singles[i].place};
+    return n;
+}
+
+Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
+    enum { MOST = COUNT(gpu_places) * COUNT(works) + COUNT(gpu_singles) };
+    Probe *probe = NEWN(cx->a, Probe, MOST);
+    FitSample *samples = NEWN(cx->a, FitSample, MOST);
+    const int n = list_probes(q->caps->kind == KIND_HOST || q->caps->lanes_in_turn, probe);
     double nominal[MAX_COEFS] = {0};
     const CostPolicy *p;
     Fit fit;
+    int nsamples = 0;
     int64_t t0 = t_now_ns();
     Err err = cost_find(cx, "roofline", &p);
-    for (int i = 0; i < nplaces && !err; i++)
-        for (int w = 0; w < COUNT(works) && !err; w++) {
-            Probe *r = &probe[n++];
-            r->work = &works[w], r->place = &places[i];
-            Cx own = {.a = arena_sub(cx->a)};
-            err = run(cx, &own, q, r);
-            if (err) diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s", own.first->msg);
-            arena_free(own.a);
-            r->sample.caps = q->caps;
-            if (!err && !r->refused) samples[nsamples++] = r->sample;
-            double seconds = (double)(t_now_ns() - t0) / 1e9;
-            if (q->progress && !err && q->progress(q->user, n, most, seconds))
-                err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", seconds);
-        }
+    for (int i = 0; i < n && !err; i++) {
+        Probe *r = &probe[i];
+        Cx own = {.a = arena_sub(cx->a)};
+        err = run(cx, &own, q, r);
+        if (err) diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s", own.first->msg);
+        arena_free(own.a);
+        r->sample.caps = q->caps;
+        if (!err && !r->refused) samples[nsamples++] = r->sample;
+        double seconds = (double)(t_now_ns() - t0) / 1e9;
+        if (q->progress && !err && q->progress(q->user, i + 1, n, seconds))
+            err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", seconds);
+    }
     if (!err) cost_nominal(p, q->caps, nominal);
     if (!err) err = cost_fit(cx, p, samples, nsamples, nominal, &fit);
+    if (!err) err = calibration_plausible(cx, p, nominal, &fit);
     if (!err) err = write_out(cx, q, probe, n, p, &fit, out);
     return err;
 }

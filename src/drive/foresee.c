@@ -225,6 +225,7 @@ Err foresee_fit(Cx *cx, const ForeseeRequest *q, const char **out) {
         buf_fmt(&all, "%s %s %.17g\n", x->key.sha, x->t.plan, s[i].ns);
     }
     err = cost_fit(cx, of, s, p.n, start, &fit);
+    if (!err) err = calibration_plausible(cx, of, start, &fit);
     if (err) return err;
     char sha[65];
     sha256_hex(all.s, all.n, sha);

@@ -70,6 +70,13 @@ static void test_fit(void **state) {
     assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, &fit), OK);
     for (int i = 0; i < p->ncoefs; i++)
         if (str_eq(p->coef[i].name, "special")) assert_true(fabs(log(fit.coef[i] / truth[i])) < 0.7);
+    /* what is over a hundred times off is no rate of the machine */
+    assert_int_equal(calibration_plausible(&cx, p, start, &fit), OK);
+    fit.coef[0] = start[0] * 150;
+    assert_int_equal(calibration_plausible(&cx, p, start, &fit), ERR_ARGUMENT);
+    assert_string_equal(slug_text(cx.first->slug), "cost.calibration_implausible");
+    assert_non_null(strstr(cx.first->msg, "copy="));
+    fit.coef[0] = start[0];
     s[3].ns = 0;
     assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, &fit), ERR_ARGUMENT);
     assert_int_equal(cost_fit(&cx, p, s, 0, start, &fit), ERR_ARGUMENT);
