@@ -132,11 +132,15 @@ Rc command_audit(Cli *c) {
     json_open(&doc, NULL, '{');
     json_open(&doc, "cases", '[');
     double worst = 0;
+    int audited = 0, by_ranking = 0; /* the model passed the winner over */
     for (int i = 0; i < all.n && !rc && !progress_stopped(); i++) {
         const char *json;
         rc = audit(c, &all.item[i], &json);
         if (rc) break;
-        const double regret = json_value(json_read(c, json), "regret", 0);
+        const Json *found = json_read(c, json);
+        const double regret = json_value(found, "regret", 0);
+        audited++;
+        by_ranking += strcmp(json_text(found, "pruned_by", ""), "ranking") == 0;
         if (regret > worst) worst = regret;
         json_open(&doc, NULL, '{');
         json_str(&doc, "kernel", all.item[i].kernel ? all.item[i].kernel : all.item[i].file);
@@ -147,12 +151,14 @@ Rc command_audit(Cli *c) {
     }
     json_close(&doc, ']');
     json_num(&doc, "worst_regret", worst);
+    json_int(&doc, "pruned_by_ranking", by_ranking);
     json_bool(&doc, "interrupted", progress_stopped());
     json_close(&doc, '}');
     if (c->o.json && !rc) return json_print(c, &doc);
     text_free(&doc);
     if (t.rows) table_print(&t, stdout);
     if (t.rows && progress_stopped()) printf("interrupted: the searches of the last case are not whole\n");
-    if (t.rows) printf("worst regret %.1f%%\n", 100 * worst);
+    if (t.rows)
+        printf("worst regret %.1f%%; the ranking passed over %d of %d winners\n", 100 * worst, by_ranking, audited);
     return rc;
 }

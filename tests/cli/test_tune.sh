@@ -46,7 +46,7 @@ check 'cold trials are kept apart' regimes
 
 # ---- audits ----
 small=(--pin V=1,acc=1,flight=1,prefetch=0,threads=0,store=plain,stat=two-pass,div=exact --search W=16:64 --budget-candidates 2)
-check 'an audit of the staging' holds 'len(d["cases"]) == 2 and all(c["audit"]["exhaustive"]["timed"] == c["audit"]["legal"] and c["audit"]["staged"]["timed"] == 2 and 1 <= c["audit"]["place"] <= c["audit"]["legal"] and c["audit"]["pruned_by"] in ("none", "ranking", "short times", "finals") for c in d["cases"]) and d["worst_regret"] >= 0' "$rowfold" tune "$soft" softmax --audit-pruning --case rows=8,n=100 --case rows=4,n=64 "${small[@]}" --json
+check 'an audit of the staging' holds 'len(d["cases"]) == 2 and all(c["audit"]["exhaustive"]["timed"] == c["audit"]["legal"] and c["audit"]["staged"]["timed"] == 2 and 1 <= c["audit"]["place"] <= c["audit"]["legal"] and c["audit"]["pruned_by"] in ("none", "ranking", "short times", "finals") for c in d["cases"]) and d["worst_regret"] >= 0 and d["pruned_by_ranking"] == sum(c["audit"]["pruned_by"] == "ranking" for c in d["cases"])' "$rowfold" tune "$soft" softmax --audit-pruning --case rows=8,n=100 --case rows=4,n=64 "${small[@]}" --json
 printf '# two cases\n%s softmax rows=8,n=100 f32\n\n%s log_softmax rows=4,n=64 bf16 pin=W=32 # one plan of each\n' "$soft" "$soft" >two.suite
 check 'cases from a suite' exits 0 'log_softmax +rows=4,n=64.*worst regret|worst regret' "$rowfold" tune --audit-pruning two.suite "${small[@]}"
 check 'a suite with a line too short' bash -c 'echo "$1 softmax" >bad.suite; "$2" tune --audit-pruning bad.suite 2>&1 | grep -q "line 1, has 2 of 4 words"' _ "$soft" "$rowfold"
