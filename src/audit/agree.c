@@ -432,6 +432,14 @@ static Err compare(Scan *q) {
     return OK;
 }
 
+/* restrict pP = (TYPE *)a[SLOT].p; */
+static bool takes_pointer(Cx *cx, const char *text, int param, int slot) {
+    const char *name = strstr(text, arena_printf(cx->a, "restrict p%d = (", param)),
+               *cast = name ? strchr(name, ')') : NULL;
+    const char *from = arena_printf(cx->a, ")a[%d].p;", slot);
+    return cast && strncmp(cast, from, strlen(from)) == 0;
+}
+
 Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
     Scan *q = NEW(cx->a, Scan);
     *q = (Scan){.cx = cx, .k = k, .unit = unit};
@@ -442,7 +450,7 @@ Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
     if (unit->dialect != DIALECT_HOST) return OK;
     if (strstr(from + 1, head)) DISAGREE(S_AUDIT_ENTRY, "%s comes twice", name);
     for (int p = 0; p < k->prog->nparams; p++)
-        if (k->abi.ptr[p] >= 0 && !strstr(from, arena_printf(cx->a, "restrict p%d = a[%d].p;", p, k->abi.ptr[p])))
+        if (k->abi.ptr[p] >= 0 && !takes_pointer(cx, from, p, k->abi.ptr[p]))
             DISAGREE(S_AUDIT_POINTER, "%s is not taken from argument %d", k->prog->param[p].name, k->abi.ptr[p]);
     int64_t n[MAX_EXTENTS];
     Err e = OK;

@@ -507,9 +507,9 @@ void host_open(Emit *e) {
     e->depth++;
     for (int i = 0; i < k->prog->nparams; i++) {
         const Param *p = &k->prog->param[i];
-        if (k->abi.ptr[i] >= 0)
-            line(e, "%s%s *restrict p%d = a[%d].p; /* %s */", p->dir == DIR_IN ? "const " : "", storage_type(p->ty), i,
-                 k->abi.ptr[i], p->name);
+        const char *type = emit_text(e, "%s%s *", p->dir == DIR_IN ? "const " : "", storage_type(p->ty));
+        if (k->abi.ptr[i] >= 0) /* the cast is for those who compile the text as C++ */
+            line(e, "%srestrict p%d = (%s)a[%d].p; /* %s */", type, i, type, k->abi.ptr[i], p->name);
     }
 }
 

@@ -306,10 +306,11 @@ static void part_of(Pre *p, Buf *b, Ty ty, bool load) {
         const char *cast = ty == TY_F32 ? "" : arena_printf(p->a, "(w%s)", ty_text(ty));
         if (load)
             buf_fmt(b,
-                    "    t = %s__builtin_ia32_loadups512_mask((void *)p, (vf32)t, (unsigned short)((1u << n) - 1));\n",
+                    "    t = %s__builtin_ia32_loadups512_mask((const float *)p, (vf32)t, (unsigned short)((1u << n) - "
+                    "1));\n",
                     cast);
         else
-            buf_str(b, "    __builtin_ia32_storeups512_mask((void *)p, (vf32)t, (unsigned short)((1u << n) - 1));\n");
+            buf_str(b, "    __builtin_ia32_storeups512_mask((float *)p, (vf32)t, (unsigned short)((1u << n) - 1));\n");
         return;
     }
     const char *to = load ? "&t, p" : "p, &t", *each = load ? "t[i] = p[i]" : "p[i] = t[i]";

@@ -271,6 +271,14 @@ compiles() { rf emit "$@" -q | "$cc" -std=gnu11 -O1 -c -x c - -o "$scratch/emitt
 check 'the source compiles on its own' compiles "$soft" --shape n=100 --isa portable
 emits() { rf emit "$soft" --shape n=4 --isa portable --standalone -o soft.c --header soft.h && printf '#include <stdio.h>\n#include "soft.h"\nint main(void) { float x[8] = {0, 0, 0, 0, 1, 1, 1, 1}, y[8]; rowfold_softmax(x, y, 2); for (int i = 0; i < 8; i++) printf("%%g ", (double)y[i]); return 0; }\n' >main.c && "$cc" -o soft main.c soft.c -lm && says '0.25 0.25 0.25 0.25 0.25 0.25 0.25 0.25 ' ./soft; }
 check 'a program of one header and one source' emits
+# A user's flags: no warnings, C and C++ alike.
+clean() {
+    rf emit "$soft" --shape "n=$1" --isa portable --standalone -o w.c --header w.h && "$cc" -O1 -Wall -Wextra -Werror -c w.c -o w.o || return
+    cxx=$(command -v c++ || command -v g++ || command -v clang++) || return 0
+    "$cxx" -x c++ -std=gnu++17 -O1 -Wall -Wextra -Werror -c w.c -o wxx.o
+}
+check 'a clean source' clean 37
+check 'a clean source for a range' clean 1..37
 ranges() { rf emit "$soft" --shape n=1..6 --isa portable --standalone -o r.c --header r.h && printf '#include <stdio.h>\n#include "r.h"\nint main(void) { float x[10] = {0}, y[10]; int refused = rowfold_softmax(x, y, 1, 7) + rowfold_softmax(x, y, 1, 0); for (int n = 2; n < 6; n += 3) { refused += rowfold_softmax(x, y, 2, n); printf("%%g %%g ", (double)y[0], (double)y[2 * n - 1]); } printf("%%d", refused); return 0; }\n' >main.c && "$cc" -o ranges main.c r.c -lm && says '0.5 0.5 0.2 0.2 2' ./ranges; }
 check 'a function for a range of extents' ranges
 check 'run within a range' exits 0 'rows=4,n=77 of 1..100' rf run "$soft" --shape rows=4,n=1..100 --at n=77

@@ -393,7 +393,7 @@ static void test_units(void **state) {
         const char *plan, *what, *with, *slug;
     } row[] = {
         {"W=16", "rowfold_kernel_softmax", "rowfold_kernel_other", "audit.unit_entry"},
-        {"W=16", "p0 = a[0].p;", "p0 = a[1].p;", "audit.unit_pointer"},
+        {"W=16", "*)a[0].p;", "*)a[1].p;", "audit.unit_pointer"},
         {"W=16", "ld_f32(p0 +", "*(p0 +", "audit.unit_pointer"},
         {"W=16", "ld_f32(p0 +", "ld_f32(1 + p0 +", "audit.unit_pointer"},
         {"W=16", "ld_f32(p0 +", "ld_f32(p7 +", "audit.unit_pointer"},
