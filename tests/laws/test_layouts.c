@@ -200,7 +200,7 @@ static void row_counts(void **state) {
         float *first = field_memory(12);
         for (int c = 0; c < COUNT(counts) - (p % 2); c++) {
             int64_t rows = counts[c];
-            if (rows > field_most(rows, 65536)) continue;
+            if (rows > field_most(rows, 4096)) continue;
             float *x = field_memory(rows * 12), *y = field_memory(rows * 12), *s = field_memory(rows * 4),
                   *w = field_memory(12);
             field_fill(TY_F32, w, 3, u_at);
