@@ -25,8 +25,9 @@ static Err choose_ranked(Cx *cx, Picks *p) {
 
 /* ---- staged: the best by each choice of the space first; then the ranking as their times correct it ---- */
 
-enum { FIRST = 4, A_ROUND = 6, SWEEPS = 12 };
-static const double shrink = 0.3; /* of an effect, in trials that would say that there is none */
+enum { FIRST = 4, A_ROUND = 4, SWEEPS = 12 };
+/* Of an effect, in trials that would say that there is none; of one that a choice has with some number of lanes. */
+static const double shrink = 0.3, cross_shrink = 0.5;
 
 /* What a plan chose for one dimension or hold that the space leaves open. */
 static int choice(const Space *s, int c, const Plan *plan) {
@@ -37,6 +38,22 @@ static int choices(const Space *s) {
     return DIM_COUNT + s->nholds;
 }
 
+static bool alike(const Space *s, int c, const Trial *a, const Trial *b) {
+    return choice(s, c, &a->plan) == choice(s, c, &b->plan);
+}
+
+/* The best with each number of lanes together with each width of access, which depend on each other (on an H200, 10 %
+ * were lost at 23x769 where no such pair was tried). They take no more than half of the budget. */
+static void choose_pairs(Picks *p) {
+    const Space *s = &p->s->space;
+    for (int64_t i = 0; i < p->nranked && 2 * p->n < p->most; i++) {
+        bool seen = false;
+        for (int64_t k = 0; k < i && !seen; k++)
+            seen = alike(s, DIM_W, p->ranked[k], p->ranked[i]) && alike(s, DIM_V, p->ranked[k], p->ranked[i]);
+        if (!seen) choose(p, p->ranked[i]);
+    }
+}
+
 /* The best few, and the best with each value of each dimension: so that every choice is seen at work once. */
 static void choose_spread(Picks *p) {
     const Space *s = &p->s->space;
@@ -44,20 +61,35 @@ static void choose_spread(Picks *p) {
     for (int64_t i = 0; i < p->nranked; i++)
         for (int c = 0; c < choices(s); c++) {
             bool seen = false;
-            for (int64_t k = 0; k < i && !seen; k++)
-                seen = choice(s, c, &p->ranked[k]->plan) == choice(s, c, &p->ranked[i]->plan);
+            for (int64_t k = 0; k < i && !seen; k++) seen = alike(s, c, p->ranked[k], p->ranked[i]);
             if (!seen) choose(p, p->ranked[i]);
         }
+    choose_pairs(p);
 }
 
-/* Times against scores, as effects of choices: log(time / score) of a plan is taken for a sum over what it chose. What
- * few trials say of a choice is shrunk towards nothing. Solved by going round the choices. */
+/* Times against scores, as effects of choices: log(time / score) of a plan is taken for a sum over what it chose, and
+ * over what it chose together with its number of lanes. What few trials say of a choice is shrunk towards nothing.
+ * Solved by going round the choices. */
+enum { MOST_EFFECTS = 2 * (DIM_COUNT + MAX_CANDS) };
 typedef struct Effects {
     double mean;
-    int n, *value[DIM_COUNT + MAX_CANDS]; /* the values seen of each choice, and what each adds */
-    double *adds[DIM_COUNT + MAX_CANDS];
-    int nvalues[DIM_COUNT + MAX_CANDS];
+    int n, *value[MOST_EFFECTS]; /* the values seen of each choice, and what each adds; then those with lanes */
+    double *adds[MOST_EFFECTS];
+    int nvalues[MOST_EFFECTS];
 } Effects;
+
+/* A choice, or what stands for one and the number of lanes together. */
+static int seen_value(const Space *s, int c, const Plan *plan) {
+    const int n = choices(s);
+    return c < n ? choice(s, c, plan) : choice(s, DIM_W, plan) << 16 | choice(s, c - n, plan);
+}
+
+/* Does it say anything? With lanes only what both vary in. */
+static bool speaks(const Effects *e, const Space *s, int c) {
+    const int n = choices(s);
+    if (c < n) return e->nvalues[c] > 1;
+    return c - n != DIM_W && e->nvalues[DIM_W] > 1 && e->nvalues[c - n] > 1;
+}
 
 static double *effect(Effects *e, int c, int value) {
     for (int i = 0; i < e->nvalues[c]; i++)
@@ -68,7 +100,7 @@ static double *effect(Effects *e, int c, int value) {
 static double foretold(Effects *e, const Space *s, const Trial *t) {
     double x = e->mean;
     for (int c = 0; c < e->n; c++) {
-        const double *add = effect(e, c, choice(s, c, &t->plan));
+        const double *add = effect(e, c, seen_value(s, c, &t->plan));
         if (add) x += *add;
     }
     return x;
@@ -76,7 +108,7 @@ static double foretold(Effects *e, const Space *s, const Trial *t) {
 
 static Effects learn(Cx *cx, const Picks *p) {
     const Space *s = &p->s->space;
-    Effects e = {.n = choices(s)};
+    Effects e = {.n = 2 * choices(s)};
     double *y = NEWN(cx->a, double, p->at + 1);
     int64_t n = 0;
     Trial **t = NEWN(cx->a, Trial *, p->at + 1);
@@ -88,19 +120,21 @@ static Effects learn(Cx *cx, const Picks *p) {
     for (int c = 0; c < e.n; c++) {
         e.value[c] = NEWN(cx->a, int, n + 1), e.adds[c] = NEWN(cx->a, double, n + 1);
         for (int64_t i = 0; i < n; i++)
-            if (!effect(&e, c, choice(s, c, &t[i]->plan))) e.value[c][e.nvalues[c]++] = choice(s, c, &t[i]->plan);
+            if (!effect(&e, c, seen_value(s, c, &t[i]->plan)))
+                e.value[c][e.nvalues[c]++] = seen_value(s, c, &t[i]->plan);
     }
     for (int sweep = 0; sweep < SWEEPS && n; sweep++) {
         double rest = 0;
         for (int64_t i = 0; i < n; i++) rest += y[i] - foretold(&e, s, t[i]);
         e.mean += rest / (double)n;
         for (int c = 0; c < e.n; c++) {
-            if (e.nvalues[c] < 2) continue;
+            if (!speaks(&e, s, c)) continue;
             for (int v = 0; v < e.nvalues[c]; v++) {
                 double sum = 0, count = 0;
                 for (int64_t i = 0; i < n; i++)
-                    if (choice(s, c, &t[i]->plan) == e.value[c][v]) sum += y[i] - foretold(&e, s, t[i]), count++;
-                e.adds[c][v] = (sum + count * e.adds[c][v]) / (count + shrink);
+                    if (seen_value(s, c, &t[i]->plan) == e.value[c][v]) sum += y[i] - foretold(&e, s, t[i]), count++;
+                const double towards = c < choices(s) ? shrink : cross_shrink;
+                e.adds[c][v] = (sum + count * e.adds[c][v]) / (count + towards);
             }
         }
     }
