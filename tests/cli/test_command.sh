@@ -307,7 +307,7 @@ for path in files:
             shape[error["message"].split(" axis ")[1].split()[0]] = 48
         if error["slug"]:
             sys.exit(f"{path} {name}: {error}")
-        if subprocess.run([cc, "-std=gnu11", "-O0", "-w", "-c", "e.c", "-o", "e.o"], stderr=subprocess.DEVNULL).returncode:
+        if subprocess.run([cc, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "e.c"], stderr=subprocess.DEVNULL).returncode:
             sys.exit(f"{path} {name} does not compile")
         seen += 1
 sys.exit(0 if seen > 20 else f"only {seen} kernels")

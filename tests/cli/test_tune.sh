@@ -7,7 +7,7 @@ export XDG_DATA_HOME=$scratch/data HOME=$scratch/home ROWFOLD_CACHE=${ROWFOLD_CA
 mkdir -p "$HOME"
 cd "$scratch"
 soft=$root/kernels/softmax.row
-few=W=16:64,acc=1,flight=1,prefetch=0,threads=0,store=plain,stat=two-pass,div=exact
+few=W=16:64,acc=1,flight=1,prefetch=0,stagger=off,threads=0,store=plain,stat=two-pass,div=exact
 tune=("$rowfold" tune "$soft" softmax --shape rows=8,n=100 --no-store --receipt r.json --pin V=1 --search "$few")
 
 check 'an event a candidate' holds 'rc == 0 and len(e) == d["timed"] + d["failed"] and [x["tried"] for x in e] == list(range(1, len(e) + 1)) and all(x["event"] == "candidate" and x["total"] >= x["tried"] and x["left_s"] >= 0 and x["refused"] == d["refused"] for x in e) and e[-1]["left_s"] == 0 and e[-1]["best_plan"].startswith("W=")' "${tune[@]}" --json
@@ -35,7 +35,7 @@ check 'no such regime' exits 2 'option.value|lukewarm' "${tune[@]}" --regime luk
 
 # ---- what is remembered of cold memory is not taken for resident ----
 regimes() {
-    local plan=(softmax --shape rows=8,n=100 --store s.db --receipt r.json --pin V=1)
+    local plan=(softmax --shape rows=64,n=4096 --store s.db --receipt r.json --pin V=1)
     "$rowfold" tune "$soft" "${plan[@]}" --search "$few" --budget-candidates 2 --regime cold --quiet >/dev/null || return 1
     "$rowfold" trials --store s.db --limit 0 --json >t.json || return 1
     python3 -c 'import json; t = json.load(open("t.json")); t = t["trials"] if isinstance(t, dict) else t; assert t and all(x["promises"] == "noalias,cold" for x in t), t[:1]' || return 1
@@ -45,9 +45,9 @@ regimes() {
 check 'cold trials are kept apart' regimes
 
 # ---- audits ----
-small=(--pin V=1,acc=1,flight=1,prefetch=0,threads=0,store=plain,stat=two-pass,div=exact --search W=16:64 --budget-candidates 2)
+small=(--pin V=1,acc=1,flight=1,prefetch=0,stagger=off,threads=0,store=plain,stat=two-pass,div=exact --search W=16:64 --budget-candidates 2)
 check 'an audit of the staging' holds 'len(d["cases"]) == 2 and all(c["audit"]["exhaustive"]["timed"] == c["audit"]["legal"] and c["audit"]["staged"]["timed"] == 2 and 1 <= c["audit"]["place"] <= c["audit"]["legal"] and c["audit"]["pruned_by"] in ("none", "ranking", "short times", "finals") for c in d["cases"]) and d["worst_regret"] >= 0 and d["pruned_by_ranking"] == sum(c["audit"]["pruned_by"] == "ranking" for c in d["cases"])' "$rowfold" tune "$soft" softmax --audit-pruning --case rows=8,n=100 --case rows=4,n=64 "${small[@]}" --json
-printf '# two cases\n%s softmax rows=8,n=100 f32\n\n%s log_softmax rows=4,n=64 bf16 pin=W=32 # one plan of each\n' "$soft" "$soft" >two.suite
+printf '# two cases\n%s softmax rows=8,n=100 f32\n\n%s log_softmax rows=4,n=64 bf16 pin=W=32,hold.x=reload # one plan of each\n' "$soft" "$soft" >two.suite
 check 'cases from a suite' exits 0 'log_softmax +rows=4,n=64.*worst regret|worst regret' "$rowfold" tune --audit-pruning two.suite "${small[@]}"
 check 'a suite with a line too short' bash -c 'echo "$1 softmax" >bad.suite; "$2" tune --audit-pruning bad.suite 2>&1 | grep -q "line 1, has 2 of 4 words"' _ "$soft" "$rowfold"
 check 'an audit of nothing' exits 2 'no cases to audit' "$rowfold" tune --audit-pruning

@@ -203,7 +203,7 @@ static void combinations(void **state) {
     Desk d;
     open_desk(&d);
     Search *s = prepare(&d, EFFORT_MEASURE);
-    s->pin = "tail=exact,acc=1,flight=1,prefetch=0,threads=0,store=plain", s->open = NULL;
+    s->pin = "tail=exact,acc=1,flight=1,prefetch=0,stagger=off,threads=0,store=plain", s->open = NULL;
     s->joint = "W=16/96/256,hold.*=reload/register";
     search(&d);
     int cells[3][4] = {{0}}, refused = 0;
