@@ -147,7 +147,7 @@ static bool within_bounds(Match *p, const Args *in, const Args *out) {
 
 /* ---- the pair ---- */
 
-enum { MOST_TEXT = 40000 };
+enum { MOST_TEXT = 40000, REDRAWS = 24 };
 
 /* Every fourth program: some element axis ranges around the extent that it has. */
 static void range_one(const Prog *p, Shape *s, uint64_t seed) {
@@ -203,12 +203,14 @@ bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan) {
     const int64_t least = axis < 0 ? 0 : p->pb.shape.least[axis], most = axis < 0 ? 0 : p->pb.shape.n[axis];
     arguments(p, least + (int64_t)(seed / 4 % (uint64_t)(most - least + 1)));
     if (plan && plan_read(&p->cx, plan, &p->plan) != OK) return wrong(p, "plan_read");
+    int redraws = 0;
     do {
         if (!plan) p->plan = randplan(&p->cx, &p->pb, &r, &p->draws);
         if (kern_lower(&p->cx, &p->pb, &p->plan, &p->kern) != OK) return wrong(p, "kern_lower");
         if ((caps->kind == KIND_HOST || caps->kind == KIND_METAL) && unit_emit(&p->cx, &p->pb, p->kern, &p->unit) != OK)
             return wrong(p, "unit_emit");
-    } while (!plan && p->unit.bytes > MOST_TEXT); /* a long row's many lanes, all spelt out, take a compiler seconds */
+        /* a long row's many lanes, all spelt out, take a compiler seconds; but some programs have no shorter text */
+    } while (!plan && p->unit.bytes > MOST_TEXT && ++redraws < REDRAWS);
     return true;
 }
 

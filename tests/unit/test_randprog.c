@@ -1,5 +1,6 @@
 /* The generator of random programs, and the definition on them: bounds hold for plain evaluations. */
 #include "../../src/oracle/oracle.h"
+#include "../diff/match.h"
 #include "../diff/naive.h"
 #include "../diff/randprog.h"
 
@@ -146,11 +147,25 @@ static void test_shrink(void **state) {
     arena_free(cx.a);
 }
 
+/* A program whose every legal plan has a long text is drawn so many times and no more. */
+static void test_no_short_text(void **state) {
+    (void)state;
+    uint8_t bytes[RANDPROG_BYTES];
+    const uint64_t seed = 500025002;
+    Caps caps;
+    assert_true(caps_preset("avx2", &caps));
+    Match p;
+    assert_true(match_make(&p, "k", bytes, randprog_bytes(seed, bytes), seed, &caps, NULL));
+    assert_true(p.unit.bytes > 40000);
+    match_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_generator),
         cmocka_unit_test(test_bounds_hold),
         cmocka_unit_test(test_shrink),
+        cmocka_unit_test(test_no_short_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
