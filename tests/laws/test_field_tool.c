@@ -191,8 +191,9 @@ static void bench_free(Bench *b) {
 }
 
 /* Four candidates, in the order in which they are built: that of their scores. */
-#define FOUR                                                                                                        \
-    "V=1,U=1,P=1,acc=1,flight=1,stat=two-pass,div=exact,load=plain,store=plain,prefetch=0,stagger=off,threads=0,hold.x=reload," \
+#define FOUR                                                                                                           \
+    "V=1,U=1,P=1,acc=1,flight=1,stat=two-pass,div=exact,load=plain,store=plain,prefetch=0,stagger=off,threads=0,hold." \
+    "x=reload,"                                                                                                        \
     "combine=inner"
 #define FOUR_SOFTMAX FOUR ",hold.e=recompute"
 
