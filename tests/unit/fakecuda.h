@@ -47,7 +47,10 @@ static inline void emit(Cx *cx, const char *preset, const char *file, const char
     for (char *q = strtok(copy, ","); q; q = strtok(NULL, ",")) {
         char *eq = strchr(q, '=');
         *eq = 0;
-        s.n[prog_axis(p, q)] = strtoll(eq + 1, NULL, 10);
+        const int axis = prog_axis(p, q);
+        const char *most = strstr(eq + 1, "..");
+        s.n[axis] = strtoll(most ? most + 2 : eq + 1, NULL, 10);
+        if (most) s.least[axis] = strtoll(eq + 1, NULL, 10);
     }
     Caps caps;
     Plan plan;

@@ -58,6 +58,11 @@ static const struct {
      TY_BF16, 64},
     {"layernorm", "layernorm", "rows=128,n=8193",
      "W=512 V=1 cluster=2 stat=shifted hold.x=register early=on overlap=on", TY_F32, 64},
+    /* one kernel for every extent of a range */
+    {"softmax", "softmax", "rows=1024,n=1..4096", "W=256 V=4 load=keep hold.x=register", TY_F32, 64},
+    {"rmsnorm", "rmsnorm", "rows=1024,n=1..4096", "W=128 V=8 hold.x=register", TY_BF16, 96},
+    {"layernorm", "layernorm", "rows=1024,n=1..4096", "W=256 V=4 stat=shifted hold.x=reload", TY_F32, 64},
+    {"cross_entropy", "cross_entropy", "rows=1024,n=1..4096", "W=128 V=4", TY_BF16, 64},
 };
 
 static void test_kernels_compile(void **state) {
@@ -74,6 +79,7 @@ static void test_kernels_compile(void **state) {
         Fail fail;
         int registers, local, loads;
         emit(&cx, "h200", cases[i].file, cases[i].kernel, cases[i].ty, cases[i].shape, cases[i].plan, &pb, &k, &u);
+        assert_int_equal(shape_ranged(&k->shape) >= 0, strstr(cases[i].shape, "..") != NULL);
         for (int loose = 0; loose < 2; loose++) {
             if (loose && i % 4) continue;
             if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail))
