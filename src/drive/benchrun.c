@@ -95,7 +95,7 @@ Err evidence_bench(Cx *cx, const EvidenceAsk *asked, const Case *c, int n, Evide
     json_object_set_new(e->root, "suite", record_text(q->suite));
     json_t *options = record_member(e->root, "options", options_json(q));
     for (int i = 0; i < peers_count(q->peers); i++)
-        json_array_append_new(json_object_get(options, "peers"), record_text(peer_at(cx, q->peers, i)));
+        json_array_append_new(json_object_get(options, "peers"), record_text(peer_file(cx, q->peers, i)));
     Err err = provenance_make(cx, q, record_member(e->root, "provenance", json_object()));
     json_t *cases = record_member(e->root, "cases", json_array());
     int done = 0;

@@ -128,4 +128,5 @@ Err peer_measure(Evidence *e, const char *adapter, const struct json_t *cse, Bed
                  struct json_t *list);
 int peers_count(const char *peers);
 const char *peer_at(Cx *cx, const char *peers, int i);
+const char *peer_file(Cx *cx, const char *peers, int i); /* its file without the folders */
 #endif

@@ -22,6 +22,11 @@ const char *peer_at(Cx *cx, const char *peers, int i) {
     return arena_str(cx->a, peers, strcspn(peers, ","));
 }
 
+const char *peer_file(Cx *cx, const char *peers, int i) {
+    const char *path = peer_at(cx, peers, i), *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 typedef struct Visit { /* one run of an adapter */
     Evidence *e;
     const char *adapter, *folder;

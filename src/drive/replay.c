@@ -70,7 +70,7 @@ static void put_schedule(const Replay *r) {
                                                           "peers_when", t.peers_after ? "after" : "before"));
         json_t *order = record_member(o, "peer_order", json_array());
         for (int k = 0; k < r->npeers; k++)
-            json_array_append_new(order, record_text(peer_at(r->cx, r->q->peers, peer_turn(r, &t, k))));
+            json_array_append_new(order, record_text(peer_file(r->cx, r->q->peers, peer_turn(r, &t, k))));
     }
 }
 
@@ -268,7 +268,7 @@ static Err same_cases(Cx *cx, const json_t *root) {
 static json_t *replay_options(Cx *cx, const EvidenceAsk *q) {
     json_t *o = options_json(q);
     for (int i = 0; i < peers_count(q->peers); i++)
-        json_array_append_new(json_object_get(o, "peers"), record_text(peer_at(cx, q->peers, i)));
+        json_array_append_new(json_object_get(o, "peers"), record_text(peer_file(cx, q->peers, i)));
     json_object_set_new(o, "rounds", json_integer(q->rounds));
     json_object_set_new(o, "primary", json_string(q->primary));
     json_object_set_new(o, "least_floor", json_real(0.01));

@@ -17,7 +17,7 @@ kernels/softmax.row softmax rows=6,n=129 f32
 kernels/layernorm.row layernorm rows=5,n=70 bf16
 kernels/reduce.row argmax rows=8,n=40 f32 pin=V=1,U=1,P=1,acc=1,flight=1,combine=outer,store=plain,prefetch=0,threads=0
 """
-LARGE = "kernels/softmax.row softmax rows=1,n=140000 f32 regimes=resident\n"  # samples are kept of it, and holds are refused
+LARGE = "kernels/softmax.row softmax rows=1,n=300000 f32 regimes=resident\n"  # samples are kept of it, and holds are refused
 FIGURES = "device.batch.cold,device.batch.resident,end_to_end.single.resident"
 SHORT = ["--threads", "1", "--samples", "3", "--sample-ms", "1", "--warmup-ms", "1", "--rotate-mb", "1", "-q"]
 
