@@ -159,20 +159,21 @@ static bool wrap(Cli *c, const char **source, const char **header) {
         const char *guard = w.outside ? cli_text(c, "    if (%s) return 1;\n", w.outside) : "";
         /* what rowfold gives its own compiler as flags: products and sums stay apart, and gcc 12 makes no vectors of
          * two elements, of which it divides a register by itself to -1 */
-        *source =
-            cli_text(c,
-                     "#ifdef __cplusplus\n#define restrict __restrict\n#endif\n#ifdef __GNUC__\n"
-                     "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
-                     "#pragma GCC diagnostic ignored \"-Wunused-but-set-variable\"\n"
-                     "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
-                     "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n#ifndef __clang__\n"
-                     "#pragma GCC optimize (\"fp-contract=off\", \"no-tree-slp-vectorize\")\n#endif\n#endif\n%s\n\n/* "
-                     "%s of dense tensors%s, %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
-                     "const slot slots[] = {%s};\n"
-                     "    rowfold_kernel_%s(slots, 0, %s);\n%s}\n",
-                     *source, name, w.outside ? "; 1 and nothing done where the extent is outside of its range" : "",
-                     rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), head, head, guard, w.slots.s, name,
-                     w.rows.n ? w.rows.s : "1", w.outside ? "    return 0;\n" : "");
+        *source = cli_text(
+            c,
+            "#ifdef __cplusplus\n#define restrict __restrict\n#endif\n#ifdef __GNUC__\n"
+            "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+            "#pragma GCC diagnostic ignored \"-Wunused-but-set-variable\"\n"
+            "#pragma GCC diagnostic ignored \"-Wpsabi\"\n" /* vectors are passed between static functions only */
+            "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
+            "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n#ifndef __clang__\n"
+            "#pragma GCC optimize (\"fp-contract=off\", \"no-tree-slp-vectorize\")\n#endif\n#endif\n%s\n\n/* "
+            "%s of dense tensors%s, %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
+            "const slot slots[] = {%s};\n"
+            "    rowfold_kernel_%s(slots, 0, %s);\n%s}\n",
+            *source, name, w.outside ? "; 1 and nothing done where the extent is outside of its range" : "",
+            rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), head, head, guard, w.slots.s, name, w.rows.n ? w.rows.s : "1",
+            w.outside ? "    return 0;\n" : "");
         *header = cli_text(c, "%s#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;%s\n", *header, head,
                            w.outside ? " /* 0, or 1 where the extent is outside of its range */" : "");
     }
