@@ -48,7 +48,7 @@ static void cuda_head(Emit *e) {
     if (p->stages && p->load == LOAD_KEEP) line(e, "const u32 nil = (u32)(rows >> 63);");
     if (gpu_exchange(e)) line(e, "EXCHANGE(%d)", gpu_exchange(e));
     for (int i = 0; i < k->nins && p->cluster > 1; i++) e->cluster_waits |= ins_gathers(&k->ins[i]);
-    if (e->cluster_waits) line(e, "cluster_start(cm, tid);");
+    if (e->cluster_waits) line(e, p->exchange == EXCHANGE_BYTES ? "cluster_start(cm, tid);" : "cluster_arrive();");
     if (p->overlap == OVERLAP_ON) line(e, "overlap_start(), overlap_wait();");
     if (p->overlap == OVERLAP_LATE) line(e, "overlap_wait(), overlap_start();");
     for (int i = 0; i < k->prog->nparams; i++) {

@@ -391,11 +391,20 @@ static bool access_named(Buf *b, const char *word) {
     return true;
 }
 
-/* Groups of a cluster: they say that they have started, wait for all to have, and write into each other's memory. Each
- * write tells a barrier in that memory of its bytes; a group waits there until those of all have come, without the
- * fence and the way back of a barrier over the cluster. Two turns of memory and barrier are enough: who sends the third
- * has the second of all, which they sent after the first had come. */
-static const char cluster_text[] =
+/* Groups of a cluster: they say that they have started, wait for all to have, write into each other's memory and meet
+ * (exchange=barrier). */
+static const char barrier_text[] = FN
+    "void cluster_arrive() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n" FN
+    "void cluster_wait() { asm volatile(\"barrier.cluster.wait.aligned;\" : : : \"memory\"); }\n" FN
+    "void cluster_meet() { asm volatile(\"barrier.cluster.arrive.release.aligned;\\n\\tbarrier.cluster.wait.acquire."
+    "aligned;\" : : : \"memory\"); }\n" FN
+    "void cluster_send(u32 *at, i32 peer, u32 a, u32 b = 0, u32 c = 0, u32 d = 0) {\n    asm volatile(\"{ .reg .b32 r; "
+    "mapa.shared::cluster.u32 r, %0, %1; st.shared::cluster.v4.u32 [r], {%2, %3, %4, %5}; }\" : : "
+    "\"r\"((u32)__cvta_generic_to_shared(at)), \"r\"(peer), \"r\"(a), \"r\"(b), \"r\"(c), \"r\"(d) : \"memory\");\n}\n";
+/* With exchange=bytes each write tells a barrier in that memory of its bytes; a group waits there until those of all
+ * have come, without the fence and the way back of a barrier over the cluster. Two turns of memory and barrier are
+ * enough: who sends the third has the second of all, which they sent after the first had come. */
+static const char bytes_text[] =
     FN "void cluster_start(u64 *bar, i32 tid) {\n    if (tid == 0) {\n        const u32 at = "
        "(u32)__cvta_generic_to_shared(bar);\n        asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1;\\n\\t"
        "mbarrier.init.shared::cta.b64 [%0 + 8], 1;\\n\\tfence.mbarrier_init.release.cluster;\" : : \"r\"(at) : "
@@ -440,6 +449,7 @@ static const char copies_text[] =
     "volatile(\"cp.async.wait_group %0;\" : : \"n\"(n) : \"memory\")\n";
 
 void cuda_prelude(Emit *e, const char *body, Buf *out) {
+    const bool bytes = e->k->plan.exchange == EXCHANGE_BYTES;
     buf_str(out, "typedef signed char i8; typedef short i16; typedef int i32; typedef long long i64; typedef float "
                  "f32; typedef double f64; typedef bool b1;\n"
                  "typedef unsigned char u8, bool8, f8e4m3, f8e5m2; typedef unsigned short u16, f16, bf16; typedef "
@@ -456,15 +466,15 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
     buf_str(out, "#define EXCHANGE(warps) i32 xi;"); /* what it holds is known only when all joins are emitted */
     if (e->slots) buf_fmt(out, " __shared__ __align__(16) u64 xs[2][%d][warps]; i32 xb = 0;", e->slots);
     if (e->record)
-        buf_fmt(out, " __shared__ __align__(16) u32 cs[2][%d][%d]; __shared__ u64 cm[2]; i32 cb = 0, ct = 0;",
-                e->k->plan.cluster, (e->record + 3) / 4 * 4);
+        buf_fmt(out, " __shared__ __align__(16) u32 cs[2][%d][%d];%s", e->k->plan.cluster, (e->record + 3) / 4 * 4,
+                bytes ? " __shared__ u64 cm[2]; i32 cb = 0, ct = 0;" : " i32 cb = 0;");
     buf_str(out, "\n");
     if (e->k->plan.load == LOAD_KEEP)
         buf_str(out, FN "u64 policy_hot() { u64 p; asm(\"createpolicy.fractional.L2::evict_last.b64 %0, 1.0;\" : "
                         "\"=l\"(p)); return p; }\n" FN
                         "u64 policy_cold() { u64 p; asm(\"createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\" : "
                         "\"=l\"(p)); return p; }\n");
-    if (e->k->plan.cluster > 1) buf_str(out, cluster_text);
+    if (e->k->plan.cluster > 1) buf_str(out, bytes ? bytes_text : barrier_text);
     if (e->k->plan.split > 1) buf_str(out, split_text);
     if (e->k->plan.overlap) buf_str(out, overlap_text);
     if (e->k->plan.overlap == OVERLAP_FETCH) buf_str(out, fetch_text);

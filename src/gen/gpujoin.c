@@ -226,25 +226,33 @@ static void pass_subgroups(Emit *e, int i, int n) {
     if (slot > e->slots) e->slots = slot;
 }
 
-/* A record of the words of values, sent to each group of the cluster. */
+/* A record of the words of values, sent to each group of the cluster; then those of all are there: they met at a
+ * barrier of the cluster, or this group waited for their bytes. */
 static void record_send(Emit *e, const Ty *ty, const char *const *x, int n) {
+    const bool bytes = e->k->plan.exchange == EXCHANGE_BYTES;
     int words = 0, all = 0, C = e->k->plan.cluster;
     const char *sent = "";
     for (int j = 0; j < n; j++) all += record_words(ty[j]);
     gpu_cluster_ready(e);
-    line(e, "if (tid == 0) cluster_expect(&cm[cb], %d);", C * ((all + 3) / 4) * 16);
+    if (bytes) line(e, "if (tid == 0) cluster_expect(&cm[cb], %d);", C * ((all + 3) / 4) * 16);
     line(e, "if (tid < %d) {", C);
     for (int j = 0; j < n; j++)
         for (int w = 0; w < record_words(ty[j]); w++) {
             sent = emit_text(e, "%s, (u32)(xput_%s(%s) >> %d)", sent, ty_text(ty[j]), x[j], 32 * w);
             if (++words % 4 && words < all) continue;
-            line(e, "    cluster_send(&cs[cb][rank][%d], &cm[cb], tid%s);", (words - 1) / 4 * 4, sent);
+            line(e, "    cluster_send(&cs[cb][rank][%d], %stid%s);", (words - 1) / 4 * 4, bytes ? "&cm[cb], " : "",
+                 sent);
             sent = "";
         }
     line(e, "}");
-    line(e, "cluster_meet(&cm[cb], ct);");
+    line(e, "cluster_meet(%s);", bytes ? "&cm[cb], ct" : "");
     line(e, "xi = tid & %d;", C - 1);
     if (words > e->record) e->record = words;
+}
+
+/* The next record goes to the other turn's memory. */
+static void record_turn(Emit *e) {
+    line(e, e->k->plan.exchange == EXCHANGE_BYTES ? "cb ^= 1, ct ^= cb ^ 1;" : "cb ^= 1;");
 }
 
 /* The value at words `at` of the record of group xi. */
@@ -260,7 +268,7 @@ static void pass_groups(Emit *e, int i, int n) {
     for (int j = 0; j < n; j++) ty[j] = gpu_at(e, i + j)->ty, x[j] = gpu_val(e, gpu_at(e, i + j)->a[0], 0, 0);
     record_send(e, ty, x, n);
     for (int j = 0, at = 0; j < n; at += record_words(ty[j++])) pass_declare(e, i + j, record_get(e, ty[j], at));
-    line(e, "cb ^= 1, ct ^= cb ^ 1;");
+    record_turn(e);
 }
 
 /* Joins over a cluster, after those within its groups: each group sends a record of its partials to every group, whose
@@ -282,7 +290,7 @@ static void exchange_cluster(Emit *e, const int *join, int n) {
         }
         gpu_halve(e, join[j], e->k->plan.cluster, true);
     }
-    line(e, "cb ^= 1, ct ^= cb ^ 1;");
+    record_turn(e);
 }
 
 /* ---- splits of a row, which meet in device memory ---- */

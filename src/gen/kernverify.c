@@ -48,6 +48,8 @@ static Err check_tables(Walk *w) {
         FAIL(S_KERN_PLAN, "%d groups with combine=outer", plan_groups(p));
     if (p->split < 1 || p->split > 64 || (p->split > 1 && p->cluster > 1))
         FAIL(S_KERN_PLAN, "split=%d with cluster=%d", p->split, p->cluster);
+    if (p->exchange != EXCHANGE_BARRIER && (p->exchange != EXCHANGE_BYTES || p->cluster == 1))
+        FAIL(S_KERN_PLAN, "exchange=%d with cluster=%d", p->exchange, p->cluster);
     if (k->ndomains < 0 || k->ndomains > MAX_DOMAINS) FAIL(S_KERN_DOMAIN, "%d domains", k->ndomains);
     for (int i = 0; i < k->ndomains; i++) {
         const Domain *d = &k->domain[i];

@@ -223,6 +223,9 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->cluster > (pb->caps.max_cluster > 1 && kind == KIND_CUDA ? pb->caps.max_cluster : 1))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "cluster=%d on a %s machine: most=%d", plan->cluster,
                     kind_text(kind), kind == KIND_CUDA ? pb->caps.max_cluster : 1);
+    if (plan->exchange && kind != KIND_CUDA)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "exchange=%s: not on %s machines",
+                    dim_info(DIM_exchange)->word[plan->exchange], kind_text(kind));
     if (plan->grid && kind == KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "grid=%d: not on %s machines", plan->grid, kind_text(kind));
     if (plan->ahead && kind != KIND_CUDA)
@@ -253,6 +256,8 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->cluster > 1 && (plan->P > 1 || plan->W % c->subgroup))
         return diag(cx, S_PLAN_CLUSTER, NOWHERE, "P=1 and whole subgroups", "cluster=%d with P=%d W=%d subgroup=%d",
                     plan->cluster, plan->P, plan->W, c->subgroup);
+    if (plan->exchange == EXCHANGE_BYTES && plan->cluster == 1 && c->kind == KIND_CUDA)
+        return diag(cx, S_PLAN_CLUSTER, NOWHERE, "exchange=barrier", "exchange=bytes with cluster=1");
     if (plan->combine == COMBINE_OUTER && c->kind != KIND_HOST && plan_lanes(plan) > c->subgroup && c->subgroup > 1)
         return diag(cx, S_PLAN_COMBINE, NOWHERE, NULL, "combine=outer with W=%d subgroup=%d on a %s machine",
                     plan_lanes(plan), c->subgroup, kind_text(c->kind));

@@ -59,6 +59,7 @@ Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
         Plan p = plan_default();
         for (int d = 0; d < DIM_COUNT; d++) *plan_dim(&p, d) = draw(&pb->caps, r, d);
         if (p.cluster > 1) p.P = 1, p.W = (p.W + pb->caps.subgroup - 1) / pb->caps.subgroup * pb->caps.subgroup;
+        if (p.cluster == 1) p.exchange = EXCHANGE_BARRIER;
         if (p.grid && p.ahead && !p.stages) p.stages = 1 + rng_int(r, 4);
         if (!p.grid || !p.stages) p.ahead = 0;
         if (p.grid && p.overlap == OVERLAP_FETCH) p.overlap = OVERLAP_ON;

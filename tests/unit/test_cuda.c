@@ -43,13 +43,20 @@ static const struct {
     {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep div=reciprocal hold.x=shared", TY_BF16, 64},
     {"layernorm", "layernorm", "rows=64,n=4098", "W=256 V=8 early=on hold.x=register", TY_BF16, 168},
     {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},
+    {"reduce", "argmax", "rows=8,n=151936", "W=256 V=8 cluster=16 exchange=bytes flight=4 overlap=on", TY_BF16, 64},
     {"reduce", "argmax", "rows=8,n=151936", "W=256 V=8 cluster=16 flight=4 overlap=on", TY_BF16, 64},
     {"softmax", "softmax", "rows=2048,n=131072", "W=256 V=8 cluster=8 load=keep exp=fast hold.x=shared", TY_BF16, 40},
     /* its copies were instructions that are none, which are not counted, while their place was a uniform register */
     {"softmax", "softmax", "rows=2048,n=131072",
+     "W=256 V=8 cluster=8 exchange=bytes hold.x=shared load=keep store=stream overlap=on stages=2 flight=2 stat=online "
+     "exp=fast div=reciprocal",
+     TY_BF16, 40},
+    {"softmax", "softmax", "rows=2048,n=131072",
      "W=256 V=8 cluster=8 hold.x=shared load=keep store=stream overlap=on stages=2 flight=2 stat=online exp=fast "
      "div=reciprocal",
      TY_BF16, 40},
+    {"softmax", "softmax", "rows=1,n=50256",
+     "W=128 V=4 cluster=16 exchange=bytes stat=online combine=pair hold.x=register exp=fast", TY_F32, 64},
     {"softmax", "softmax", "rows=1,n=50256", "W=128 V=4 cluster=16 stat=online combine=pair hold.x=register exp=fast",
      TY_F32, 64},
     {"reduce", "sum", "rows=1,n=1000003", "W=512 V=4 split=64 flight=4 overlap=on", TY_F32, 64},
@@ -536,6 +543,38 @@ static void test_threads(void **state) {
     fake_close(&f);
 }
 
+/* Groups of a cluster exchange the same records, and wait for them as the plan says. */
+static void test_exchange(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *kernel, *plan;
+    } rows[] = {{"reduce", "argmax", "W=256 V=4 cluster=16 exchange=%s"},
+                {"softmax", "softmax", "W=128 V=4 cluster=8 exchange=%s hold.x=register"},
+                {"softmax", "softmax", "W=128 V=4 cluster=8 exchange=%s stat=online combine=pair"}};
+    static const char *const barrier[] = {
+        "cluster_arrive();",    "[0], tid, (u32)", "cluster_meet();", "cb ^= 1;", "barrier.cluster.arrive.release",
+        "st.shared::cluster.v4"};
+    static const char *const bytes[] = {"cluster_start(cm, tid);",    "[0], &cm[cb], tid, (u32)",
+                                        "cluster_meet(&cm[cb], ct);", "cb ^= 1, ct ^= cb ^ 1;",
+                                        "mbarrier.try_wait.parity",   "st.async.shared::cluster"};
+    for (int i = 0; i < COUNT(rows); i++)
+        for (int x = EXCHANGE_BARRIER; x <= EXCHANGE_BYTES; x++) {
+            Cx cx = {.a = arena_new(NULL, NULL)};
+            Problem pb;
+            Kern *k;
+            Unit u;
+            const char *plan = arena_printf(cx.a, rows[i].plan, dim_info(DIM_exchange)->word[x]);
+            emit(&cx, "h200", rows[i].file, rows[i].kernel, TY_F32, "rows=8,n=65536", plan, &pb, &k, &u);
+            for (int t = 0; t < COUNT(barrier); t++) {
+                const char *has = x == EXCHANGE_BYTES ? bytes[t] : barrier[t],
+                           *lacks = x == EXCHANGE_BYTES ? barrier[t] : bytes[t];
+                if (!strstr(u.text, has) || strstr(u.text, lacks))
+                    fail_msg("%s: %s, not %s:\n%s", plan, has, lacks, u.text);
+            }
+            arena_free(cx.a);
+        }
+}
+
 static void test_clusters(void **state) {
     (void)state;
     Nvrtc rtc;
@@ -543,18 +582,22 @@ static void test_clusters(void **state) {
     nvrtc_close(&rtc);
     Fake f;
     Module *m;
-    fake_open(&f, "", "W=32 V=4 cluster=2 overlap=on hold.x=shared");
-    assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
-    _Alignas(16) static char memory[64];
-    Slot s[16] = {{.p = memory}, {.p = memory}};
-    s[f.u.abi.stride[0][0]].i = s[f.u.abi.stride[1][0]].i = 256;
-    assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
-    assert_true(f.last->blocks == 128 && f.last->threads == 32 && f.last->overlap == 1 && !f.last->stream);
-    assert_int_equal(mod_launch_in(&f.cx, m, memory, s, 64, 0), OK); /* a stream of the caller's */
-    assert_ptr_equal(f.last->stream, memory);
-    assert_int_equal(f.last->shared, 32 * 4 * 4); /* of a row's 256 elements a group keeps half */
-    mod_free(m);
-    fake_close(&f);
+    static const char *const plans[] = {"W=32 V=4 cluster=2 overlap=on hold.x=shared",
+                                        "W=32 V=4 cluster=2 exchange=bytes overlap=on hold.x=shared"};
+    for (int i = 0; i < COUNT(plans); i++) {
+        fake_open(&f, "", plans[i]);
+        assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), OK);
+        _Alignas(16) static char memory[64];
+        Slot s[16] = {{.p = memory}, {.p = memory}};
+        s[f.u.abi.stride[0][0]].i = s[f.u.abi.stride[1][0]].i = 256;
+        assert_int_equal(mod_launch(&f.cx, m, s, 64, 0), OK);
+        assert_true(f.last->blocks == 128 && f.last->threads == 32 && f.last->overlap == 1 && !f.last->stream);
+        assert_int_equal(mod_launch_in(&f.cx, m, memory, s, 64, 0), OK); /* a stream of the caller's */
+        assert_ptr_equal(f.last->stream, memory);
+        assert_int_equal(f.last->shared, 32 * 4 * 4); /* of a row's 256 elements a group keeps half */
+        mod_free(m);
+        fake_close(&f);
+    }
     fake_open(&f, "nocluster", "W=32 V=4 cluster=2");
     expect(&f, mod_build(&f.cx, f.d, &f.u, &m), S_BUILD_CLUSTER);
     fake_close(&f);
@@ -625,10 +668,10 @@ static void test_legal(void **state) {
         const char *plan;
         Slug slug;
     } rows[] = {{"W=1024 V=4 hold.x=shared", S_PLAN_SHARED}, /* 256 KiB */
-                {"W=64 V=4 P=2 cluster=2", S_PLAN_CLUSTER},  {"W=16 V=4 cluster=2", S_PLAN_CLUSTER},
-                {"W=1024 V=4 split=2", S_PLAN_SPLIT},        {"W=1024 V=4 stages=1", S_PLAN_STAGES},
-                {"W=1024 V=4 ahead=1", S_PLAN_GRID},         {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},
-                {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
+                {"W=64 V=4 P=2 cluster=2", S_PLAN_CLUSTER},    {"W=16 V=4 cluster=2", S_PLAN_CLUSTER},
+                {"W=1024 V=4 exchange=bytes", S_PLAN_CLUSTER}, {"W=1024 V=4 split=2", S_PLAN_SPLIT},
+                {"W=1024 V=4 stages=1", S_PLAN_STAGES},        {"W=1024 V=4 ahead=1", S_PLAN_GRID},
+                {"W=1024 V=4 prefetch=1", S_PLAN_MACHINE},     {"W=64 V=4 combine=outer", S_PLAN_COMBINE}};
     for (int i = 0; i < COUNT(rows); i++) {
         Cx own = {.a = cx.a};
         assert_int_equal(plan_read(&own, rows[i].plan, &plan), OK);
@@ -638,7 +681,7 @@ static void test_legal(void **state) {
     assert_int_equal(plan_read(&cx, "W=1024 V=4 early=on min-groups=2", &plan), OK);
     assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), OK);
     caps_preset("avx2", &pb.caps);
-    static const char *const gpu[] = {"W=8 early=on", "W=8 overlap=on", "W=8 cluster=2"};
+    static const char *const gpu[] = {"W=8 early=on", "W=8 overlap=on", "W=8 cluster=2", "W=8 exchange=bytes"};
     for (int i = 0; i < COUNT(gpu); i++) {
         assert_int_equal(plan_read(&cx, gpu[i], &plan), OK);
         assert_int_equal(plan_check(&cx, &pb, &plan, NULL, NULL), ERR_REFUSED);
@@ -675,8 +718,11 @@ static void test_space(void **state) {
         emit(&cx, "h200", rows[i].file, rows[i].kernel, TY_BF16, rows[i].shape, "W=32", &pb, &k, &u);
         assert_int_equal(space_default(&cx, &pb, &s), OK);
         assert_in_range(space_count(&s), 1, SPACE_DEFAULT);
-        assert_int_equal(offers(&s, DIM_cluster, 8), rows[i].cluster);
+        assert_int_equal(offers(&s, DIM_cluster, 8) || offers(&s, DIM_cluster, 16), rows[i].cluster);
         assert_int_equal(offers(&s, DIM_cluster, 16), rows[i].sixteen);
+        assert_int_equal(offers(&s, DIM_exchange, EXCHANGE_BYTES), rows[i].cluster);
+        assert_true(offers(&s, DIM_exchange, EXCHANGE_BARRIER)); /* long streams do better with it */
+        assert_int_equal(s.value[DIM_exchange][0], rows[i].sixteen ? EXCHANGE_BYTES : EXCHANGE_BARRIER);
         assert_int_equal(offers(&s, DIM_overlap, OVERLAP_ON) || offers(&s, DIM_overlap, OVERLAP_LATE), rows[i].overlap);
         /* where a launch fills the machine, those that wait must not crowd it */
         if (rows[i].overlap)
@@ -699,15 +745,25 @@ static void test_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space),          cmocka_unit_test(test_text),
-        cmocka_unit_test(test_alignment),      cmocka_unit_test(test_kernels_compile),
-        cmocka_unit_test(test_random_compile), cmocka_unit_test(test_spills),
-        cmocka_unit_test(test_no_compiler),    cmocka_unit_test(test_no_driver),
-        cmocka_unit_test(test_device),         cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_clusters),       cmocka_unit_test(test_troubles),
-        cmocka_unit_test(test_legal),          cmocka_unit_test(test_holds_stay_apart),
-        cmocka_unit_test(test_contexts),       cmocka_unit_test(test_capture),
-        cmocka_unit_test(test_threads),        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_space),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_kernels_compile),
+        cmocka_unit_test(test_random_compile),
+        cmocka_unit_test(test_spills),
+        cmocka_unit_test(test_no_compiler),
+        cmocka_unit_test(test_no_driver),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_launch),
+        cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_troubles),
+        cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_holds_stay_apart),
+        cmocka_unit_test(test_contexts),
+        cmocka_unit_test(test_capture),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,7 @@ RULE(r_kind, SUM, S_KERN_STRUCTURE, k->node[1].kind = (NodeKind)9)
 RULE(r_sweeps, SUM, S_KERN_STRUCTURE, k->nsweeps = 2)
 RULE(r_reds, SUM, S_KERN_STRUCTURE, k->nreds = -1)
 RULE(r_w, SUM, S_KERN_PLAN, k->plan.W = 0)
+RULE(r_exchange, SUM, S_KERN_PLAN, k->plan.exchange = EXCHANGE_BYTES)
 RULE(r_flight, SUM, S_KERN_PLAN, k->plan.flight = 0)
 RULE(r_subgroup, SUM, S_KERN_PLAN, k->subgroup = 0)
 RULE(r_elements, SUM, S_KERN_DOMAIN, k->domain[0].n_mapped++)
@@ -313,6 +314,7 @@ static const struct {
     ROW(r_sweeps),
     ROW(r_reds),
     ROW(r_w),
+    ROW(r_exchange),
     ROW(r_flight),
     ROW(r_subgroup),
     ROW(r_elements),

@@ -49,7 +49,7 @@ static const struct {
     int64_t n;
     const char *machine, *plan;
 } sound[] = {{"soft", 1000, "h200", "W=128 V=4 cluster=2 hold.x=register"},
-             {"soft", 1000, "h200", "W=96 V=2 cluster=16"}, /* 3 subgroups, groups without elements */
+             {"soft", 1000, "h200", "W=96 V=2 cluster=16 exchange=bytes"}, /* 3 subgroups, groups without elements */
              {"soft", 37, "h200", "W=32 V=1 P=3 flight=2"},
              {"soft", 37, "h200", "W=160 V=1 P=2"},
              {"soft", 5, "h200", "W=8 V=1 P=4"},

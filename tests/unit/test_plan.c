@@ -239,6 +239,7 @@ static void the_machine_refuses(void **state) {
     refused(&f, "store=stream", "plan.no_store_policy", "store=stream");
     refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4 on a metal machine: most=1");
     refused(&f, "split=8", "plan.not_on_this_machine", "split=8");
+    refused(&f, "exchange=bytes", "plan.not_on_this_machine", "exchange=bytes: not on metal");
     refused(&f, "stages=2", "plan.not_on_this_machine", "stages=2");
     refused(&f, "min-groups=2", "plan.not_on_this_machine", "min-groups=2");
     refused(&f, "early=free", "plan.not_on_this_machine", "early=free: not on metal");

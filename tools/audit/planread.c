@@ -38,12 +38,13 @@ static const Dim dims[] = {
     {"threads", NULL},
     {"stagger", "off on"},
     {"ahead", NULL},
+    {"exchange", "barrier bytes"},
 };
 enum {
     DIMS = sizeof dims / sizeof *dims,
     CLUSTER = 15,
     SPLIT = 16,
-    AHEAD = DIMS - 1,
+    AHEAD = 27,
     EXP = 22,
     LATER = 22
 }; /* from LATER on they may be missing */
