@@ -38,18 +38,15 @@ static void sha_block(uint32_t h[8], const unsigned char *p) {
         uint32_t s1 = rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
-    uint32_t v[8];
-    memcpy(v, h, sizeof v);
+    uint32_t v0 = h[0], v1 = h[1], v2 = h[2], v3 = h[3], v4 = h[4], v5 = h[5], v6 = h[6], v7 = h[7];
     for (int i = 0; i < 64; i++) {
-        uint32_t s1 = rotr(v[4], 6) ^ rotr(v[4], 11) ^ rotr(v[4], 25);
-        uint32_t t1 = v[7] + s1 + ((v[4] & v[5]) ^ (~v[4] & v[6])) + sha_k[i] + w[i];
-        uint32_t s0 = rotr(v[0], 2) ^ rotr(v[0], 13) ^ rotr(v[0], 22);
-        uint32_t t2 = s0 + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
-        memmove(v + 1, v, 7 * sizeof v[0]);
-        v[4] += t1;
-        v[0] = t1 + t2;
+        uint32_t s1 = rotr(v4, 6) ^ rotr(v4, 11) ^ rotr(v4, 25);
+        uint32_t t1 = v7 + s1 + ((v4 & v5) ^ (~v4 & v6)) + sha_k[i] + w[i];
+        uint32_t s0 = rotr(v0, 2) ^ rotr(v0, 13) ^ rotr(v0, 22);
+        uint32_t t2 = s0 + ((v0 & v1) ^ (v0 & v2) ^ (v1 & v2));
+        v7 = v6, v6 = v5, v5 = v4, v4 = v3 + t1, v3 = v2, v2 = v1, v1 = v0, v0 = t1 + t2;
     }
-    for (int i = 0; i < 8; i++) h[i] += v[i];
+    h[0] += v0, h[1] += v1, h[2] += v2, h[3] += v3, h[4] += v4, h[5] += v5, h[6] += v6, h[7] += v7;
 }
 
 void sha256_hex(const void *p, size_t n, char out[65]) {

@@ -55,7 +55,7 @@ static const struct {
     int processes;
 } faults[] = {
     {"crash", "worker.crashed", "signal 11", 0, 2}, {"scribble", "worker.crashed", "signal 11", 0, 2},
-    {"killed", "worker.crashed", "signal 9", 0, 2}, {"hang", "worker.timed_out", "no answer within 0.7", 0.7, 2},
+    {"killed", "worker.crashed", "signal 9", 0, 2}, {"hang", "worker.timed_out", "no answer within 3", 3, 2},
     {"half", "worker.crashed", "code 0", 0, 2},     {"wrong", "oracle.mismatch", "y[rows=0, n=0]", 0, 2},
     {"no-compile", "build.failed", "", 0, 1},       {"memory", "memory.exhausted", "", 0, 2},
     {"noise", "worker.protocol", "", 0, 2},         {"no-json", "worker.protocol", "", 0, 2},

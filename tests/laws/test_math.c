@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "math_ref.h"
+#include "../unit/math_ref.h"
 
 enum { LOT = 1024 };
 
