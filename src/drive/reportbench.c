@@ -52,20 +52,32 @@ static void put_times(Page *p, const json_t *cases) {
     grid_end(p);
 }
 
+/* Whether a case before this one, or a peer before this one of the same case, was missed for the same reason. */
+static bool missed_before(const json_t *cases, size_t case_, size_t peer) {
+    const json_t *one = json_array_get(json_object_get(json_array_get(cases, case_), "peers"), peer);
+    for (size_t i = 0; i <= case_; i++) {
+        const json_t *peers = json_object_get(json_array_get(cases, i), "peers");
+        for (size_t k = 0; k < (i == case_ ? peer : json_array_size(peers)); k++) {
+            const json_t *other = json_array_get(peers, k);
+            if (str_eq(rec_str(other, "peer"), rec_str(one, "peer")) &&
+                str_eq(rec_str(other, "missing"), rec_str(one, "missing")))
+                return true;
+        }
+    }
+    return false;
+}
+
 /* What is not in the table, and why: a peer that is missing is one line, for however many cases. */
 static void put_missing(Page *p, const json_t *cases) {
     size_t i, k;
     const json_t *c, *peer;
-    const json_t *last = NULL;
     json_array_foreach(cases, i, c) {
         const json_t *failed = json_object_get(c, "failed");
         if (failed)
             page_para(p, "Failed: %s, %s [%s]", rec_str(c, "id"), rec_str(failed, "why"), rec_str(failed, "slug"));
         json_array_foreach(json_object_get(c, "peers"), k, peer) {
-            const json_t *why = json_object_get(peer, "missing");
-            if (!why || (last && json_equal(why, last))) continue;
-            page_para(p, "Peer %s is missing: %s", rec_str(peer, "peer"), rec_str(peer, "missing"));
-            last = why;
+            if (json_object_get(peer, "missing") && !missed_before(cases, i, k))
+                page_para(p, "Peer %s is missing: %s", rec_str(peer, "peer"), rec_str(peer, "missing"));
         }
     }
 }

@@ -36,13 +36,14 @@ static const char style[] =
     "table{border-collapse:collapse;font-size:.8125rem;line-height:1.4;font-variant-numeric:tabular-nums}"
     "th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line);"
     "vertical-align:top}"
-    "th{font-weight:600;color:var(--soft);border-bottom-color:var(--soft);vertical-align:bottom}"
-    ".l{text-align:left}td.w{white-space:normal;min-width:30rem}"
+    "th{font-weight:600;color:var(--soft);border-bottom-color:var(--soft);vertical-align:bottom;white-space:normal}"
+    ".l{text-align:left}td.w{white-space:normal;min-width:30rem;overflow-wrap:anywhere}"
     "tr>:first-child{padding-left:0}"
     /* names stay in sight while numbers scroll */
     "tr>.l:first-child,tr>:first-child:not(.l)+.l{position:sticky;left:0;background:var(--page)}"
     "@media(max-width:640px){tr>.l:first-child,tr>:first-child:not(.l)+.l{white-space:normal;min-width:8rem;"
     "overflow-wrap:anywhere}}"
+    "@media(min-width:641px){wbr{display:none}}"
     "details{margin:.5rem 0;border-bottom:1px solid var(--line)}"
     "summary{cursor:pointer;font-size:.9rem;padding:.35rem 0}"
     "svg{display:block;overflow:visible;font-family:inherit}"
@@ -233,6 +234,11 @@ void grid_cell(Page *p, int column, const char *fmt, ...) {
     va_end(ap);
     const bool left = p->left[column], last = column == p->columns - 1;
     if (!p->md) buf_str(&p->b, !left ? "<td>" : strlen(s) > LONG ? "<td class=\"l w\">" : "<td class=\"l\">");
+    for (const char *end = left && !p->md ? strchr(s, '/') : NULL; end; end = strchr(s, '/')) {
+        page_esc(p, arena_str(p->cx->a, s, (size_t)(end + 1 - s)));
+        buf_str(&p->b, "<wbr>"); /* names of cases break after a slash, before they do within a word */
+        s = end + 1;
+    }
     page_esc(p, s);
     buf_str(&p->b, p->md ? "|" : "</td>");
     if (last) buf_str(&p->b, p->md ? "\n" : "</tr>\n");

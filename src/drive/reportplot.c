@@ -106,7 +106,7 @@ void strip_end(Strip *s) {
 }
 
 /* ---- charts: small enough for a phone, side by side where there is room ---- */
-enum { WIDE = 330, HIGH = 270, LEFT = 50, RIGHT = 12, TOP = 24, BOTTOM = 44 };
+enum { WIDE = 342, HIGH = 270, LEFT = 62, RIGHT = 12, TOP = 24, BOTTOM = 44 };
 
 void charts_begin(Page *p, const char *fmt, ...) {
     if (p->md) return;

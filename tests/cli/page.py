@@ -1,6 +1,6 @@
 """Whether a page's tags stand right, each in its own: python3 page.py tags FILE. Or how it lies in a screen: python3 page.py BROWSER FILE WIDTH HEIGHT [dark]. The page is shown in a frame of that size (browsers have a least
 width of window, frames have none) by a page that measures it; then a picture is taken. Fails on a page wider than its screen, on boxes that stick out
-of it, on anything that the page fetched, on anything that its console said, and on a picture with nothing on it."""
+of it, on labels of axes that lie upon each other, on anything that the page fetched, on anything that its console said, and on a picture with nothing on it."""
 import html.parser
 import json
 import os
@@ -17,8 +17,15 @@ f.onload = () => {
   const d = f.contentDocument, w = f.contentWindow, wide = d.documentElement.clientWidth;
   const inBox = e => { for (let p = e; p; p = p.parentElement) if (p.classList && p.classList.contains("box")) return true; return false; };
   const out = [...d.body.querySelectorAll("*")].filter(e => !inBox(e) && e.getBoundingClientRect().right > wide + 1 && !e.closest("details:not([open])"));
+  const labels = [];
+  for (const svg of d.querySelectorAll("svg")) {
+    const at = [...svg.querySelectorAll("text.s")].map(e => [e.textContent, e.getBoundingClientRect()]);
+    at.forEach(([a, p], i) => at.slice(i + 1).forEach(([b, q]) => {
+      if (p.width && Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1 && Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 3) labels.push(a + " on " + b);
+    }));
+  }
   document.title = JSON.stringify({width: d.documentElement.scrollWidth, screen: wide, title: d.title,
-    out: out.slice(0, 5).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 60)),
+    out: out.slice(0, 5).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.textContent.slice(0, 60)), labels: labels.slice(0, 5),
     images: d.images.length, scripts: d.scripts.length, fetched: w.performance.getEntriesByType("resource").map(e => e.name),
     dark: w.matchMedia("(prefers-color-scheme: dark)").matches, paper: w.getComputedStyle(d.body).backgroundColor});
 };
@@ -49,7 +56,7 @@ class Tags(html.parser.HTMLParser):
         self.open, self.ids, self.links, self.count = [], [], [], {"Table": 0, "Plot": 0}
 
     def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "br", "line", "rect", "circle"):
+        if tag not in ("meta", "br", "wbr", "line", "rect", "circle"):
             self.open.append(tag)
         at = dict(attrs)
         self.ids += [at["id"]] if "id" in at else []
@@ -106,6 +113,7 @@ def main():
         assert found["screen"] == width, f"shown on a screen of {found['screen']}"
         assert found["width"] <= width, f"the page is {found['width']} wide, wider than {width}"
         assert not found["out"], f"sticks out: {found['out']}"
+        assert not found["labels"], f"labels lie upon each other: {found['labels']}"
         assert not found["fetched"] and not found["images"] and not found["scripts"], f"fetched {found}"
         assert not said, "\n".join(said)
         assert found["dark"] == dark, f"scheme: {found}"

@@ -51,6 +51,8 @@ static void lacks(const char *page, const char *what) {
     "'machine':{'system':'Linux','cpus':8},'time_unix_s':1700000000,'environment':{'CC':'<i>'},'binaries':[]}"
 #define TIMES(name, ns) "{'name':'" name "','median_ns':" ns ",'min_ns':" ns ",'max_ns':9000.0}"
 
+#define MISSING "{'peer':'ort','missing':'no session'}"
+
 static const char bench[] =
     "{'format':'rowfold-bench-1','suite':'s<b>','complete':true,'options':{'samples':3}," FROM ",'cases':["
     "{'id':'soft</td><script>alert(1)</script>\\u0001|x','plan':'W=64 "
@@ -72,8 +74,9 @@ static const char bench[] =
         "2000.0") "]},"
                   "'peers':[{'peer':'numpy','version':'1','mode':'eager','check':{'ok':false},'figures':[" TIMES(
                       "device.batch.resident",
-                      "7000.0") "]},{'peer':'torch','missing':'no module <torch>'}]},"
-                                "{'id':'lost','failed':{'slug':'build.failed','why':'no <cc>'}}]}";
+                      "7000.0") "]},{'peer':'torch','missing':'no module <torch>'}," MISSING "]},"
+                                "{'id':'lost','peers':[{'peer':'torch','missing':'no module <torch>'}," MISSING
+                                "],'failed':{'slug':'build.failed','why':'no <cc>'}}]}";
 
 static void test_bench(void **state) {
     (void)state;
@@ -87,6 +90,11 @@ static void test_bench(void **state) {
     has(page, "50.0 %");               /* 1000 of 2000 ns */
     has(page, "numpy 1 eager (WRONG)");
     has(page, "no module &lt;torch&gt;");
+    static const char *const peers[] = {"Peer torch is missing", "Peer ort is missing"};
+    for (int i = 0; i < COUNT(peers); i++) { /* in both cases, and one line */
+        has(page, peers[i]);
+        lacks(strstr(page, peers[i]) + 1, peers[i]);
+    }
     has(page, "no &lt;cc&gt; [build.failed]");
     has(page, "1.280");
     has(page, "2 timed, 1 legal and not tried, 1 refused, 1 failed; the fastest 1.500");
