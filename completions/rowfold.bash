@@ -34,8 +34,8 @@ _rowfold() {
         plan) options="--shape --type --const --pin --plan --search --policy --calibration --device --isa --threads --strided --alias --summed-budget --kern --why --limit --quiet --json --help" ;;
         emit) options="--shape --type --const --pin --plan --policy --calibration --effort --budget-candidates --budget-seconds --store --no-store --device --isa --threads --strided --alias --summed-budget --standalone --output --header --quiet --json --help" ;;
         tune) options="--shape --type --const --seed --pin --plan --search --tune-holds --strategy --audit-pruning --case --regime --policy --calibration --effort --budget-candidates --budget-seconds --budget-compile-seconds --store --no-store --resume --device --isa --threads --strided --alias --summed-budget --receipt --quiet --json --help" ;;
-        bench) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --figures --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --summed-budget --output --quiet --json --help" ;;
-        catalog) options="--case --seed --pin --search --policy --calibration --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
+        bench) options="--case --seed --pin --search --policy --effort --budget-candidates --budget-seconds --store --figures --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --summed-budget --output --quiet --json --help" ;;
+        catalog) options="--case --seed --pin --search --policy --effort --budget-candidates --budget-seconds --store --device --isa --threads --summed-budget --output --quiet --json --help" ;;
         replay) options="--rounds --figures --primary --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --output --quiet --json --help" ;;
         report) options="--output --markdown --title --json --help" ;;
         trials) options="--calibration --scores --store --limit --quiet --json --help" ;;

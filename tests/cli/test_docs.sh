@@ -2,7 +2,7 @@
 # The man page, the completions and the README say the same about the command's subcommands and options as the command does.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
-subcommands="run plan emit tune devices calibrate explain check"
+subcommands="run plan emit tune bench catalog replay report trials wisdom devices calibrate explain check"
 
 if command -v mandoc >/dev/null; then
     check 'man page is clean' mandoc -Tlint -Wwarning "$root/man/rowfold.1"
@@ -41,6 +41,18 @@ options_described() {
     return $bad
 }
 check 'every completed option is in the man page' options_described
+# Each mistake of docs/measuring.md has a test that is there: FILE: NAME in the last column.
+mistakes_tested() {
+    local file name bad=0
+    while IFS=: read -r file name; do
+        grep -qF -- "${name# }" "$(find "$root/tests" -name "$file")" || { echo "$file:$name"; bad=1; }
+    done < <(mistakes)
+    return $bad
+}
+mistakes() { sed -n '/^| mistake /,/^$/p' "$root/docs/measuring.md" | grep -oE '`(test_[a-z]+\.(c|sh)|tamper\.py): [^`]+`' | tr -d '`'; }
+check 'every mistake in measuring has a test' test "$(sed -n '/^| mistake /,/^$/p' "$root/docs/measuring.md" | grep -c '`')" = \
+    "$(($(sed -n '/^| mistake /,/^$/p' "$root/docs/measuring.md" | grep -c '^|') - 2))"
+check 'which is there' mistakes_tested
 if [ -x "${ROWFOLD:-}" ]; then
     check 'the command prints its help' exits 0 'tune' "$ROWFOLD" --help
     in_help() {
@@ -71,6 +83,30 @@ if [ -x "${ROWFOLD:-}" ]; then
         check "zsh completion offers the options of $sub" same "$sub" zsh_offers
         check "man page describes the options of $sub" described "$sub"
     done
+    # Commands that texts show: their subcommands take the options, and the suites are shipped. Lines that end with a backslash go on.
+    shown() {
+        cat "$root"/README.md "$root"/docs/*.md "$root"/peers/README.md "$root"/results/*/about.txt |
+            sed -e ':more' -e '/\\$/{N; s/\\\n */ /; b more' -e '}' | grep -oE '\<rowfold +(run|plan|emit|tune|bench|catalog|replay|report|trials|wisdom|calibrate|devices|explain|check) [^`|#]*'
+    }
+    taken() {
+        local sub rest option bad=0
+        while read -r _ sub rest; do
+            for option in $(grep -oE -- '(^| )--[a-z][a-z-]*' <<<"$rest"); do
+                options_of "$sub" | grep -qx -- "$option" || { echo "$sub $option"; bad=1; }
+            done
+        done < <(shown)
+        return $bad
+    }
+    check 'texts show commands' test "$(shown | wc -l)" -gt 30
+    check 'with options that there are' taken
+    suites_shipped() {
+        local suite bad=0
+        for suite in $(shown | sed -nE 's/^rowfold +(bench|catalog +freeze) +([a-z0-9-]+).*/\2/p' | grep -v '^-' | sort -u); do
+            [ -e "$root/suites/$suite.suite" ] || { echo "$suite"; bad=1; }
+        done
+        return $bad
+    }
+    check 'of suites that there are' suites_shipped
 else
     skip 'the command prints its help' 'this build has no command'
 fi

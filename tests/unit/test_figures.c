@@ -22,6 +22,8 @@ typedef struct Fake {
     int64_t host_ns, work_ns, done_at; /* a launch keeps the caller; what it started goes on; until then */
     int64_t device_ns, ramp;           /* a call by the device's clock; batches until it has its full speed */
     int64_t batches, launches;
+    int64_t direct, refuse_direct; /* launches that are the caller's own, of no batch or span; refused from which on */
+    bool inside, refused;          /* a batch or span; a direct one */
     int64_t refuse, clobber, lazy; /* the launch from which on it is refused, writes to x, does nothing; 0: never */
     bool flickers;                 /* every other batch takes twice as long */
     bool fails_later;              /* what is refused is told at the next synchronise */
@@ -52,7 +54,9 @@ static Err fake_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int t
     if (slots[0].p != f->resident && f->nseen < SEEN) f->x[f->nseen] = slots[0].p, f->y[f->nseen++] = slots[1].p;
     if (f->host_ns) spin(t_now_ns() + f->host_ns);
     f->done_at = i64_max(t_now_ns(), f->done_at) + f->work_ns;
-    if (f->refuse && f->launches >= f->refuse && !f->fails_later) return refused(cx);
+    f->direct += !f->inside;
+    f->refused |= !f->inside && f->refuse_direct && f->direct >= f->refuse_direct;
+    if ((f->refused || (f->refuse && f->launches >= f->refuse)) && !f->fails_later) return refused(cx);
     if (f->lazy && f->launches >= f->lazy) return OK;
     float *x = slots[0].p, *y = slots[1].p;
     for (int64_t i = 0; i < rows * N; i++) y[i] = 2 * x[i];
@@ -62,13 +66,15 @@ static Err fake_launch(Cx *cx, Module *m, const Slot *slots, int64_t rows, int t
 static Err fake_sync(Cx *cx, Device *d) {
     Fake *f = (Fake *)d;
     spin(f->done_at);
-    return f->fails_later && f->launches >= f->refuse ? refused(cx) : OK;
+    return f->fails_later && (f->refused || (f->refuse && f->launches >= f->refuse)) ? refused(cx) : OK;
 }
 static Err fake_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
                      int64_t *ns) {
     Fake *f = (Fake *)m->dev;
     Err err = OK;
+    f->inside = true;
     for (int i = 0; i < calls && !err; i++) err = fake_launch(cx, m, sets[i % nsets], rows, threads);
+    f->inside = false;
     if (!err) err = fake_sync(cx, m->dev);
     const int64_t slow =
         f->batches++ < f->ramp ? f->ramp - f->batches + 1 : 0; /* the clock rises from batch to batch */
@@ -76,9 +82,12 @@ static Err fake_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int6
     return err;
 }
 static Err fake_span(Cx *cx, Module *m, const Slot *slots, int64_t rows, int threads, int64_t *ns) {
+    Fake *f = (Fake *)m->dev;
+    f->inside = true;
     Err err = fake_launch(cx, m, slots, rows, threads);
+    f->inside = false;
     if (!err) err = fake_sync(cx, m->dev);
-    *ns = ((Fake *)m->dev)->device_ns;
+    *ns = f->device_ns;
     return err;
 }
 static const RtOps fake_ops = {.name = "fake",
@@ -232,6 +241,13 @@ static void test_refused(void **state) { /* at once, or told later: no figure ei
         k->fake.refuse = 50, k->fake.fails_later = later;
         wrong(k, take(k, FIGURES_ALL), S_RT_FAULT);
         close_desk(k);
+        for (int f = figure_at(SPAN_END_TO_END, MODE_BATCH, REGIME_RESIDENT); f < FIGURES; f++) {
+            k = open_desk();
+            /* the first is the one that is checked; of single calls, the last of five is refused and no more */
+            k->fake.refuse_direct = f / 2 % 2 == MODE_SINGLE ? 6 : 2, k->fake.fails_later = later;
+            wrong(k, take(k, 1u << f), S_RT_FAULT);
+            close_desk(k);
+        }
     }
 }
 
@@ -271,6 +287,12 @@ test_lazy(void **state) { /* calls that do nothing leave poison behind, not the 
     Desk *k = open_desk();
     k->fake.lazy = 2;
     wrong(k, take(k, FIGURES_ALL), S_BENCH_STALE);
+    for (int r = 0; r < 2; r++) { /* in either regime alone */
+        Desk *one = open_desk();
+        one->fake.lazy = 2;
+        wrong(one, take(one, 1u << figure_at(SPAN_DEVICE, MODE_BATCH, (Regime)r)), S_BENCH_STALE);
+        close_desk(one);
+    }
     assert_int_equal(take(k, 1), ERR_WRONG); /* this time even the first call is lazy */
     k->fake.lazy = 0;
     assert_int_equal(take(k, 0), OK);
