@@ -209,6 +209,8 @@ Rc command_emit(Cli *c) {
     if (c->o.standalone && !wrap(c, &source, &header))
         return fail(c, F_NOTHING, "a host device or preset", "--standalone makes C functions, and %s has none",
                     rowfold_device_name(c->device));
+    if (c->o.header && c->o.output && strcmp(c->o.header, c->o.output) == 0)
+        return fail(c, F_OPTION, NULL, "two outputs go to %s", c->o.output);
     if (c->o.header) rc = file_write(c, c->o.header, "#pragma once\n", 13, header, strlen(header));
     if (!rc && c->o.output) rc = file_write(c, c->o.output, source, strlen(source), "\n", 1);
     if (!rc && c->o.json) return print_json(c, source, header);

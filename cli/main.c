@@ -1,6 +1,7 @@
 /* The command `rowfold`: one subcommand, its options, its exit code. */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static Rc dispatch(Cli *c) {
 
 int main(int argc, char **argv) {
     Cli c = {0};
+    signal(SIGXFSZ, SIG_IGN); /* a file that grows past its limit is an error of the write, and told as one */
     Rc rc = options_read(&c, argc, argv);
     if (!rc) rc = dispatch(&c);
     if (!rc && progress_stopped()) rc = RC_STOPPED; /* done with the best so far */

@@ -371,7 +371,11 @@ void host_store(Pre *p, Buf *b, const Name *n) {
                           : p->wide && bytes == 32 ? "__builtin_ia32_movntdq256((y4 *)p, (y4)t)"
                                                    : NULL;
         buf_fmt(b, "static inline void %s(%s *p, v%s x) {\n    w%s t = dn_%s(x);\n", n->all, q, c, s, s);
-        if (how) buf_fmt(b, "    if (((u64)p & %d) == 0) %s;\n    else ", bytes - 1, how);
+        if (how) /* clang has no name for these instructions, but a builtin of its own */
+            buf_fmt(b,
+                    "    if (((u64)p & %d) == 0)\n#ifdef __clang__\n        __builtin_nontemporal_store(t, (w%s *)p);\n"
+                    "#else\n        %s;\n#endif\n    else ",
+                    bytes - 1, s, how);
         buf_fmt(b, "__builtin_memcpy(p, &t, sizeof t);\n}\n");
     } else if (str_eq(n->family, "stk")) {
         buf_fmt(b, "static inline void %s(%s *p, v%s x, int n) {\n    w%s t = dn_%s(x);\n", n->all, q, c, s, s);

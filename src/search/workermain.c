@@ -18,5 +18,6 @@ int main(void) {
 #ifdef __linux__
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* a kernel that hangs would never see the socket close */
 #endif
+    signal(SIGXFSZ, SIG_IGN); /* as the search has it, whose limits these are */
     return worker_serve(WIRE_FD, NULL);
 }

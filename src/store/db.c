@@ -75,6 +75,8 @@ Err store_fail(Cx *cx, Store *s, int rc, const char *what) {
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
         if (os == ENOSPC || os == EDQUOT || os == EFBIG) slug = S_STORE_FULL;
+        /* on a read-only file system what is missing may be the log, which cannot be made there */
+        if (os != EROFS && access(s->path, W_OK) && errno == EROFS) os = EROFS;
         if (os == EROFS) slug = S_STORE_READ_ONLY;
         if (os) text = os_error(os, why, sizeof why);
         break;
