@@ -1,6 +1,7 @@
 /* Seed -> program, plan, arguments, kern, unit; kern and unit -> outputs; outputs -> agreement, or what is wrong. */
 #include "match.h"
 
+#include "../../src/audit/audit.h"
 #include "../../src/base/os.h"
 #include "../../src/bench/bench.h"
 #include "randplan.h"
@@ -212,6 +213,29 @@ bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan) {
         /* a long row's many lanes, all spelt out, take a compiler seconds; but some programs have no shorter text */
     } while (!plan && p->unit.bytes > MOST_TEXT && ++redraws < REDRAWS);
     return true;
+}
+
+bool match_read(Match *p, const char *text, const char *kernel, const TyBind *bind, int nbind) {
+    *p = (Match){.cx = {.a = arena_new(NULL, NULL)}};
+    Ast *ast;
+    if (lang_parse(&p->cx, "test.row", text, strlen(text), &ast) != OK ||
+        lang_kernel(&p->cx, ast, kernel, bind, nbind, NULL, 0, &p->prog) != OK)
+        return wrong(p, kernel);
+    for (int i = 0; i < MAX_AXES; i++) p->shape.n[i] = -1;
+    return true;
+}
+
+bool match_sound(Match *p) {
+    Cx *cx = &p->cx;
+    AuditReport report = {0};
+    Buf text = buf_new(cx->a), again = buf_new(cx->a);
+    Kern *k;
+    if (audit_kern(cx, p->pb.prog, &p->pb.shape, &p->pb.caps, true, false, p->pb.strided, p->kern, &report) != OK)
+        return wrong(p, "audit_kern");
+    kern_print(p->kern, &text);
+    if (kern_read(cx, p->pb.prog, text.s, text.n, &k) != OK) return wrong(p, "kern_read");
+    kern_print(k, &again);
+    return str_eq(text.s, again.s) || wrong(p, "the kern's text does not come back as it was");
 }
 
 bool match_interpret(Match *p) {

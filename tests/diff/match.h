@@ -4,6 +4,7 @@
 #define ROWFOLD_TEST_MATCH_H
 
 #include "../../src/gen/kern.h"
+#include "../../src/lang/lang.h"
 #include "../../src/oracle/oracle.h"
 #include "../../src/rt/local.h"
 #include "randprog.h"
@@ -35,6 +36,9 @@ bool match_make(Match *p, const char *name, const uint8_t *bytes, size_t n, uint
                 const char *plan);
 /* The same of a program and shape that stand in p, whose cx.a owns them. */
 bool match_prog(Match *p, uint64_t seed, const Caps *caps, const char *plan);
+/* p anew, with a kernel of `text` and its type variables bound; the extents of p->shape are left to be given. */
+bool match_read(Match *p, const char *text, const char *kernel, const TyBind *bind, int nbind);
+bool match_sound(Match *p); /* does the audit find nothing in the kern, and does its text come back as it was? */
 bool match_at(Match *p, int64_t n);       /* where an axis has a range: new arguments of extent n, interpreted */
 bool match_interpret(Match *p);           /* runs, compares with the definition, and that gaps are untouched */
 bool match_compare(Match *p, HostFn *fn); /* runs on the CPU, and compares with the interpreter bit for bit */

@@ -165,7 +165,7 @@ static void add(Way *w, Ty to) {
 
 static void pairs_of(Ty from) {
     static char x[WIDE * 8];
-    if (!field_has(from)) skip();
+    if (!field_has(from)) field_skip(ty_text(from), "it has no such type");
     const int n = values(from, x);
     Way way[] = {{.pin = "W=16"},
                  {.pin = "W=32"},
