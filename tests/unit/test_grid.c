@@ -25,7 +25,8 @@ static bool made_at(Match *m, const char *kernel, Ty ty, int64_t least, int64_t 
                     const char *plan, uint64_t seed) {
     Caps caps;
     const TyBind bind[] = {{"T", ty}};
-    assert_true(caps_preset(machine, &caps) && match_read(m, programs, kernel, bind, 1));
+    assert_true(match_read(m, programs, kernel, bind, 1));
+    assert_true(caps_preset(machine, &caps));
     for (int i = 0; i < m->prog->naxes; i++) {
         const bool row = m->prog->row_axes >> i & 1, n_axis = m->prog->axis[i].name[0] == 'n';
         m->shape.n[i] = row ? 5 : n_axis ? n : 3;
