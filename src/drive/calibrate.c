@@ -121,10 +121,6 @@ static Err run(Cx *cx, Cx *own, const CalibrateRequest *q, Probe *r) {
     Err err = program(own, r->work, r->place, q->caps, &pb);
     if (!err) err = plan_read(own, r->place->plan, &plan);
     if (!err) err = plan_check(own, &pb, &plan, &sc, NULL);
-    if (err == ERR_REFUSED) {
-        r->refused = arena_printf(cx->a, "%s: %s", slug_text(own->first->slug), own->first->msg);
-        return OK;
-    }
     if (!err) plan_complete(&sc, &plan);
     if (!err) err = attempt_lower(own, &pb, &plan, &k);
     if (!err) kern_count(own, k, &r->sample.demand);
@@ -134,6 +130,10 @@ static Err run(Cx *cx, Cx *own, const CalibrateRequest *q, Probe *r) {
     if (!err) err = bed_time(own, &bed, mod, 0, SAMPLES, sample_ns, 0, &r->times);
     if (mod) mod_free(mod);
     bed_free(&bed);
+    if (err == ERR_REFUSED) { /* by the planner, or by what the compiler made of it */
+        r->refused = arena_printf(cx->a, "%s: %s", slug_text(own->first->slug), own->first->msg);
+        return OK;
+    }
     if (err) return err;
     Buf b = buf_new(cx->a), d = buf_new(cx->a);
     plan_print(&plan, &b);
@@ -266,6 +266,9 @@ Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
         if (q->progress && !err && q->progress(q->user, i + 1, n, seconds))
             err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", seconds);
     }
+    if (!err && !nsamples)
+        err = diag(cx, S_RT_NOT_OFFERED, NOWHERE, NULL, "none of %d probes was built; the first: %s", n,
+                   probe[0].refused);
     if (!err) cost_nominal(p, q->caps, nominal);
     if (!err) err = cost_fit(cx, p, samples, nsamples, nominal, &fit);
     if (!err) err = calibration_plausible(cx, p, nominal, &fit);

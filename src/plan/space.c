@@ -318,15 +318,16 @@ static void leave_holds(Cx *cx, Space *s) {
 /* One row a group and one group a row go with every width of a row, one accumulator and no copies ahead with every
  * statistic: what was pinned must not fail for want of them, where the values of the default space were made for
  * another. */
-static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s) {
+static void leave_way_out(Cx *cx, const Problem *pb, const char *text, int default_W, Space *s) {
     int W = space_least(s, DIM_W), P = space_least(s, DIM_P);
+    const bool loose = space_least(s, DIM_stat) != STAT_TWO_PASS || W < default_W; /* fewer lanes keep less */
     bool stuck[] = {W * P > pb->caps.max_group,
                     space_least(s, DIM_cluster) > 1 &&
                         (W % pb->caps.subgroup || P > 1 || space_least(s, DIM_split) > 1),
                     space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_acc) > 1,
-                    space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_stages) > 0};
+                    loose && space_least(s, DIM_stages) > 0};
     static const int dims[] = {DIM_P, DIM_cluster, DIM_acc, DIM_stages};
-    if (space_least(s, DIM_stat) != STAT_TWO_PASS) leave_holds(cx, s);
+    if (loose) leave_holds(cx, s);
     for (int k = 0; k < COUNT(dims); k++) {
         int d = dims[k];
         if (!stuck[k] || is_named(text, d)) continue;
@@ -338,8 +339,9 @@ static void leave_way_out(Cx *cx, const Problem *pb, const char *text, Space *s)
 }
 
 Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s) {
+    const int default_W = space_least(s, DIM_W);
     Err e = space_text(cx, pb, text, true, s);
-    if (!e && space_count(s) > 1) leave_way_out(cx, pb, text, s);
+    if (!e && space_count(s) > 1) leave_way_out(cx, pb, text, default_W, s);
     return e;
 }
 

@@ -59,7 +59,7 @@ static const char *code_name(int code) {
 
 Err cl_said(Cx *cx, const ClDevice *c, int code, Slug slug, const char *what) {
     if (!code) return OK;
-    bool memory = code == CL_MEM_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
+    bool memory = code == CL_MEM_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
     if (!cx) return memory ? ERR_MEMORY : slug_err(slug);
     return diag(cx, memory ? S_OOM : slug, NOWHERE, NULL, "%s: %s: %s (%d)", c->d.name, what, code_name(code), code);
 }

@@ -68,7 +68,12 @@ typedef struct Loader {
 } Loader;
 
 /* CL_... of the specification */
-enum { CL_MEM_ALLOCATION_FAILURE = -4, CL_OUT_OF_HOST_MEMORY = -6, CL_PLATFORM_NOT_FOUND = -1001 };
+enum {
+    CL_MEM_ALLOCATION_FAILURE = -4,
+    CL_OUT_OF_HOST_MEMORY = -6,
+    CL_INVALID_BUFFER_SIZE = -61,
+    CL_PLATFORM_NOT_FOUND = -1001
+};
 
 typedef struct Span { /* memory of the device at addresses that only rowfold knows */
     uintptr_t from, to;

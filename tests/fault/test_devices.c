@@ -2,6 +2,7 @@
  * allocation, fails in its turn (turns.h). */
 #include "turns.h"
 
+#include "../../include/rowfold.h"
 #include "../../src/gen/kern.h"
 #include "../diff/library.h"
 
@@ -170,8 +171,26 @@ static void opencl_memory(void **state) {
     fake_close(&f);
 }
 
+/* What the compiler makes of a probe may be refused, as here that of each, for spills: it is passed over. */
+static void cuda_probes(void **state) {
+    (void)state;
+    Fake f;
+    rowfold_context *c;
+    rowfold_device *d;
+    char *json = NULL;
+    open_cuda(&f, 0);
+    setenv("FAKE_CUDA", "local=64", 1);
+    assert_int_equal(rowfold_context_new(NULL, &c), ROWFOLD_OK);
+    assert_int_equal(rowfold_device_find(c, "cuda:0", &d), ROWFOLD_OK);
+    assert_int_equal(rowfold_calibrate(c, d, NULL, NULL, &json), ROWFOLD_UNAVAILABLE);
+    assert_non_null(strstr(rowfold_last_error(c)->message, "none of 90 probes was built; the first: build.spills"));
+    rowfold_context_free(c);
+    fake_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cuda_calls), cmocka_unit_test(cuda_memory),
-                                       cmocka_unit_test(opencl_calls), cmocka_unit_test(opencl_memory)};
+                                       cmocka_unit_test(cuda_probes), cmocka_unit_test(opencl_calls),
+                                       cmocka_unit_test(opencl_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,8 @@ static const char *here(const char *pin) {
             if (*kept) strcat(kept, ",");
             if (lab.few_lanes && strncmp(p, "W=", 2) == 0 && strtol(p + 2, NULL, 10) > 256)
                 strcat(kept, "W=256");
+            else if (lab.few_lanes && strncmp(p, "P=8", 3) == 0) /* of up to 64 lanes */
+                strcat(kept, "P=4");
             else
                 strncat(kept, p, n);
         }
@@ -315,7 +317,13 @@ static const Twin *twin_of(Twin *t, int *n, const rowfold_arg *a, int bytes) {
     assert_non_null(w->bytes);
     memset(w->bytes, POISON, inner + 2 * BAND);
     memcpy(w->bytes + BAND, from, inner);
-    must(rowfold_memory_new(lab.cx, lab.dev, inner + 2 * BAND, &w->there), "memory");
+    const rowfold_status s = rowfold_memory_new(lab.cx, lab.dev, inner + 2 * BAND, &w->there);
+    if (s != ROWFOLD_OK && lab.far && str_eq(rowfold_last_error(lab.cx)->slug, "memory.exhausted")) {
+        print_message("# SKIP the device has no memory of %zu bytes: %s\n", inner + 2 * BAND,
+                      rowfold_last_error(lab.cx)->message);
+        skip();
+    }
+    must(s, "memory");
     must(rowfold_memory_write(w->there, 0, w->bytes, inner + 2 * BAND), "write");
     return w;
 }

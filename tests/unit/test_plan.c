@@ -648,6 +648,21 @@ static void way_out(void **state) {
     }
 }
 
+/* Long rows of few lanes: what the default space keeps for many does not fit, and nothing else was left in it. */
+static void few_lanes(void **state) {
+    (void)state;
+    Fix f;
+    Space s;
+    Entry *entry;
+    int64_t n, legal;
+    fix_at(&f, "softmax", TY_F32, "h200", 1000, 262144);
+    assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
+    assert_int_equal(space_pin(&f.cx, &f.pb, "W=16", &s), OK);
+    assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
+    assert_true(legal > 0);
+    done(&f);
+}
+
 static void threads_by_size(void **state) {
     (void)state;
     static const struct {
@@ -682,6 +697,7 @@ int main(void) {
         cmocka_unit_test(threads_by_size),
         cmocka_unit_test(space_texts),
         cmocka_unit_test(way_out),
+        cmocka_unit_test(few_lanes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
