@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { REPLY_MAX = 4 << 20 };
 
@@ -209,11 +210,12 @@ Err peer_measure(Evidence *e, const char *adapter, const json_t *cse, Bed *bed, 
         memset(v.sha, 0, sizeof v.sha);
         return missing(&v, own.first->msg), OK;
     }
-    int bad = os_dir_temp(folder, sizeof folder);
+    int hold, bad = os_dir_work(folder, sizeof folder, &hold);
     if (bad)
         return diag(e->cx, S_RECORD_IO, NOWHERE, NULL, "no folder for a peer's files: %s",
                     os_error(bad, why, sizeof why));
     Err err = visit(&v, cse);
     os_dir_remove(folder);
+    close(hold);
     return err;
 }

@@ -13,14 +13,19 @@
 
 static const char magic[4] = {'R', 'f', 'W', '1'};
 
-static bool put(int fd, const void *p, size_t n) {
+/* Of a call that failed: is the other side gone, or is it this one's trouble? */
+static Wire failed(void) {
+    return errno == EPIPE || errno == ECONNRESET ? WIRE_CLOSED : WIRE_FAILED;
+}
+
+static Wire put(int fd, const void *p, size_t n) {
     for (size_t done = 0; done < n;) {
         ssize_t r = send(fd, (const char *)p + done, n - done, MSG_NOSIGNAL);
         if (r < 0 && errno == EINTR) continue;
-        if (r < 0) return false;
+        if (r < 0) return failed();
         done += (size_t)r;
     }
-    return true;
+    return WIRE_OK;
 }
 
 Wire wire_send(int fd, const char *text, size_t n) {
@@ -28,7 +33,8 @@ Wire wire_send(int fd, const char *text, size_t n) {
     unsigned char head[8];
     memcpy(head, magic, 4);
     for (int i = 0; i < 4; i++) head[4 + i] = (unsigned char)(n >> (8 * i));
-    return put(fd, head, sizeof head) && put(fd, text, n) ? WIRE_OK : WIRE_CLOSED;
+    Wire w = put(fd, head, sizeof head);
+    return w ? w : put(fd, text, n);
 }
 
 static Wire take(int fd, void *p, size_t n, int64_t deadline) {
@@ -38,10 +44,10 @@ static Wire take(int fd, void *p, size_t n, int64_t deadline) {
         struct pollfd pf = {.fd = fd, .events = POLLIN};
         int r = poll(&pf, 1, deadline ? (int)(i64_min(left, 3600000000000) / 1000000) + 1 : -1);
         if (r == 0 || (r < 0 && errno == EINTR)) continue;
-        if (r < 0) return WIRE_CLOSED;
+        if (r < 0) return WIRE_FAILED;
         ssize_t got = recv(fd, (char *)p + done, n - done, 0);
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return WIRE_CLOSED;
+        if (got <= 0) return got ? failed() : WIRE_CLOSED;
         done += (size_t)got;
     }
     return WIRE_OK;

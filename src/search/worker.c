@@ -37,6 +37,7 @@ struct Worker {
     pid_t pid;                        /* 0: none runs */
     int fd, line;                     /* what it is asked through; what it dies by when this process does */
     char path[PATH_MAX], cache[1024]; /* cache: where nothing is cached otherwise, so that no unit is built twice */
+    int hold;                         /* of cache */
     double element_s;                 /* what the problem's size adds to every wait */
 };
 
@@ -66,6 +67,7 @@ static void stop(Worker *w) {
         kill(-w->pid, SIGKILL); /* and by its death the compiler that it may have started */
         kill(w->pid, SIGKILL);
         while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
+        os_dir_sweep(); /* what it was compiling in */
     }
     if (w->fd >= 0) close(w->fd);
     if (w->line >= 0) close(w->line);
@@ -130,11 +132,19 @@ static Err crashed(Cx *cx, Worker *w) {
     do r = waitpid(w->pid, &status, 0);
     while (r < 0 && errno == EINTR);
     w->pid = 0;
+    os_dir_sweep();
     stop(w);
     if (r > 0 && WIFSIGNALED(status))
         return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker ended with signal %d (%s)", WTERMSIG(status),
                     strsignal(WTERMSIG(status)));
     return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "the worker ended with code %d", r > 0 ? WEXITSTATUS(status) : -1);
+}
+
+static Err unreachable(Cx *cx, Worker *w, int err) {
+    char why[128];
+    stop(w);
+    return diag(cx, S_WORKER_UNREACHABLE, NOWHERE, NULL, "%s cannot be talked to: %s", w->path,
+                os_error(err, why, sizeof why));
 }
 
 static Err garbage(Cx *cx, Worker *w) {
@@ -165,14 +175,16 @@ static Err exchange(Cx *cx, Worker *w, json_t *request, double seconds, double p
     json_decref(request);
     if (!s) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a request");
     Wire sent = wire_send(w->fd, s, strlen(s));
+    const int why_not = errno;
     free(s);
-    if (sent) return crashed(cx, w);
+    if (sent) return sent == WIRE_FAILED ? unreachable(cx, w, why_not) : crashed(cx, w);
     const int64_t now = os_now_ns(), deadline = now + (int64_t)(seconds * 1e9);
     if (patience > 0 && w->o.over && is_over(w, now + (int64_t)(patience * 1e9), deadline)) {
         stop(w);
         return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "the worker was not waited for any longer");
     }
     Wire got = wire_receive(cx->a, w->fd, deadline, &text, &n);
+    if (got == WIRE_FAILED) return unreachable(cx, w, errno);
     if (got == WIRE_CLOSED) return crashed(cx, w);
     if (got == WIRE_GARBAGE) return garbage(cx, w);
     if (got == WIRE_LATE) {
@@ -205,7 +217,7 @@ static Err start(Cx *cx, Worker *w) {
         if (err) close(fd[0]), stop(w);
     }
     if (err)
-        return diag(cx, S_WORKER_CRASHED, NOWHERE, NULL, "%s cannot be started: %s", w->path,
+        return diag(cx, S_WORKER_UNREACHABLE, NOWHERE, NULL, "%s cannot be started: %s", w->path,
                     os_error(err, why, sizeof why));
     w->fd = fd[0];
     const RtOptions *o = dev_options(w->o.dev);
@@ -241,13 +253,13 @@ Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out) {
     *out = NULL;
     Worker *w = al.get(al.user, sizeof *w);
     if (!w) return diag(cx, S_OOM, NOWHERE, NULL, "no memory for a worker");
-    *w = (Worker){.o = *o, .al = al, .fd = -1, .line = -1};
+    *w = (Worker){.o = *o, .al = al, .fd = -1, .line = -1, .hold = -1};
     snprintf(w->path, sizeof w->path, "%s", o->path);
     if (w->o.max_seconds <= 0) w->o.max_seconds = TRY_SECONDS;
     w->element_s = elements(o->pb) * element_seconds;
     w->o.max_seconds += w->element_s;
     const char *asked = dev_options(o->dev)->cache_dir;
-    if (asked && !*asked && os_dir_temp(w->cache, sizeof w->cache)) *w->cache = 0;
+    if (asked && !*asked && os_dir_work(w->cache, sizeof w->cache, &w->hold)) *w->cache = 0, w->hold = -1;
     *out = w; /* the caller's from here on: memory may run out */
     Err err = start(cx, w);
     if (!err) return OK;
@@ -260,17 +272,19 @@ void worker_free(Worker *w) {
     if (!w) return;
     stop(w);
     if (*w->cache) os_dir_remove(w->cache);
+    if (w->hold >= 0) close(w->hold);
     Alloc al = w->al;
     al.put(al.user, w);
 }
 
 /* One that ended between two candidates is nobody's fault. */
 static bool running(Worker *w) {
-    if (w->pid && waitpid(w->pid, NULL, WNOHANG) != 0) {
+    const pid_t pid = w->pid ? waitpid(w->pid, NULL, WNOHANG) : 0;
+    if (pid > 0) {
         kill(-w->pid, SIGKILL);
         w->pid = 0;
-        stop(w);
     }
+    if (pid) stop(w);
     return w->pid != 0;
 }
 
@@ -284,15 +298,17 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     Attempt t;
     char sha[65];
     memcpy(sha, out->unit_sha, sizeof sha); /* of the source as it was made here */
-    *lost = false;
-    if (!running(w)) {
-        Err err = start(cx, w);
-        *lost = err != OK;
-        if (err) return err;
-    }
     const char *text = plan_text(cx, plan);
-    json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", text, "ask", ask_json(q));
-    Err err = exchange(cx, w, j, w->o.max_seconds, try_patience_s, &t, NULL);
+    Err err = OK;
+    *lost = true;
+    for (int tries = 0; tries < 2 && *lost; tries++) {
+        *cx = (Cx){.a = cx->a};
+        err = running(w) ? OK : start(cx, w);
+        if (err) return err;
+        json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", text, "ask", ask_json(q));
+        err = exchange(cx, w, j, w->o.max_seconds, try_patience_s, &t, NULL);
+        *lost = err && cx->last->slug == S_WORKER_UNREACHABLE;
+    }
     if (!err && *t.unit_sha && !str_eq(sha, t.unit_sha)) { /* the candidate is not to blame */
         stop(w);
         *lost = true;

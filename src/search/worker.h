@@ -32,7 +32,8 @@ bool worker_find(const char *asked, char *path, size_t cap);
 Err worker_new(Cx *cx, const WorkerOptions *o, Worker **out);
 void worker_free(Worker *w); /* NULL is fine */
 /* S_WORKER_CRASHED, S_WORKER_TIMED_OUT or S_WORKER_PROTOCOL where the process is to blame; everything else is what
- * attempt_run would have said. A worker that went down is replaced at the next call; *lost: that cannot be done. */
+ * attempt_run would have said. A worker that went down is replaced at the next call, and one that could not be talked
+ * to at once; *lost: that cannot be done. */
 Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, bool *lost);
 /* Units of these plans are built ahead; on a host they are built when it returns. Trouble is found out by the tries. */
 void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n);
@@ -53,7 +54,8 @@ int worker_serve(int fd, const ServeHooks *hooks);
 
 /* ---- wire.c: messages, both ways ---- */
 enum { WIRE_FD = 3, WIRE_MAX = 8 << 20 };
-typedef enum Wire { WIRE_OK, WIRE_CLOSED, WIRE_LATE, WIRE_GARBAGE } Wire;
+/* WIRE_FAILED: errno says what this side could not do. */
+typedef enum Wire { WIRE_OK, WIRE_CLOSED, WIRE_FAILED, WIRE_LATE, WIRE_GARBAGE } Wire;
 Wire wire_send(int fd, const char *text, size_t n);
 Wire wire_receive(Arena *a, int fd, int64_t deadline_ns, char **text, size_t *n); /* deadline 0: none */
 

@@ -13,11 +13,13 @@
 #include <spawn.h>
 #include <sqlite3.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static Turn of_system, of_sqlite;
+static void (*told_of)(const char *what); /* a call is just failing; NULL: nobody cares */
 
 /* A sanitizer's own start calls some of these too, before it is ready for code that it checks. */
 #define PLAIN __attribute__((no_sanitize("address"))) __attribute__((no_sanitize("undefined")))
@@ -27,6 +29,7 @@ PLAIN static bool in_turn(Turn *t, const char *what) {
     __atomic_add_fetch(&t->calls, 1, __ATOMIC_RELAXED);
     if (__atomic_fetch_sub(&t->left, 1, __ATOMIC_RELAXED) != 1) return false;
     t->failed = what;
+    if (told_of) told_of(what);
     return true;
 }
 
@@ -75,6 +78,18 @@ CALL(int, posix_spawn,
 CALL(int, posix_spawn_file_actions_init, (posix_spawn_file_actions_t * a), (a), ENOMEM, ENOMEM)
 CALL(int, posix_spawnattr_init, (posix_spawnattr_t * a), (a), ENOMEM, ENOMEM)
 CALL(int, posix_spawn_file_actions_adddup2, (posix_spawn_file_actions_t * a, int x, int y), (a, x, y), ENOMEM, ENOMEM)
+CALL(int, posix_spawn_file_actions_addopen,
+     (posix_spawn_file_actions_t * a, int fd, const char *p, int how, mode_t mode), (a, fd, p, how, mode), ENOMEM,
+     ENOMEM)
+CALL(int, posix_spawn_file_actions_addclosefrom_np, (posix_spawn_file_actions_t * a, int from), (a, from), ENOMEM,
+     ENOMEM)
+CALL(int, posix_spawnattr_setsigmask, (posix_spawnattr_t * a, const sigset_t *s), (a, s), EINVAL, EINVAL)
+CALL(int, posix_spawnattr_setsigdefault, (posix_spawnattr_t * a, const sigset_t *s), (a, s), EINVAL, EINVAL)
+CALL(int, posix_spawnattr_setpgroup, (posix_spawnattr_t * a, pid_t g), (a, g), EINVAL, EINVAL)
+CALL(int, posix_spawnattr_setflags, (posix_spawnattr_t * a, short flags), (a, flags), EINVAL, EINVAL)
+CALL(int, socketpair, (int of, int type, int protocol, int *fd), (of, type, protocol, fd), EMFILE, -1)
+CALL(ssize_t, send, (int fd, const void *p, size_t n, int how), (fd, p, n, how), ENOBUFS, -1)
+CALL(ssize_t, recv, (int fd, void *p, size_t n, int how), (fd, p, n, how), ENOMEM, -1)
 CALL(int, posix_openpt, (int how), (how), EAGAIN, -1)
 CALL(int, pthread_create, (pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *x), (t, a, f, x), EAGAIN,
      EAGAIN)
