@@ -103,9 +103,9 @@ static bool probe_one(const Alloc *al, const char *name, Compiler *out) {
     Ended end;
     err = os_spawn(al, &(Spawn){.argv = argv, .env = env, .timeout_ns = 10000000000, .out = text, .cap = sizeof text},
                    &end);
-    out->starved = err == ENOMEM;
+    if (err == ENOMEM || err == EMFILE || err == ENFILE || err == EAGAIN) out->err = err;
     if (err || end.timed_out || (end.code && !end.lost)) {
-        snprintf(out->why, sizeof out->why, "%.200s --version %s", out->path,
+        snprintf(out->why, sizeof out->why, err ? "cannot start %.200s: %s" : "%.200s --version %s", out->path,
                  err             ? os_error(err, why, sizeof why)
                  : end.timed_out ? "does not end"
                                  : "failed");
@@ -143,7 +143,7 @@ void cc_probe(const Alloc *al, const char *asked, Compiler *out) {
         return;
     }
     for (int i = 0; i < COUNT(names); i++)
-        if (probe_one(al, names[i], out)) return;
+        if (probe_one(al, names[i], out) || out->err) return; /* the next would be another one than in better times */
     snprintf(out->why, sizeof out->why, "no cc, gcc or clang in PATH");
 }
 
@@ -196,7 +196,7 @@ bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir
         fail->slug = S_OOM;
         snprintf(fail->text, sizeof fail->text, "no memory to start %s", cc->path);
     } else if (err) {
-        fail->slug = S_BUILD_FAILED;
+        fail->slug = S_BUILD_START;
         snprintf(fail->text, sizeof fail->text, "cannot start %s: %s", cc->path, os_error(err, text, sizeof text));
     } else if (end.timed_out) {
         fail->slug = S_BUILD_TIMEOUT;

@@ -67,7 +67,7 @@ static Err host_open(Cx *cx, Rt *rt) {
     h->threads = o->threads ? o->threads : os_cpus();
     h->pool = pool_new(o->al, h->threads);
     cc_probe(o->al, o->cc, &h->cc);
-    if (!h->pool || h->cc.starved) {
+    if (!h->pool || h->cc.err == ENOMEM) {
         host_close(&h->d);
         return rt_oom(cx, "device host", sizeof *h);
     }
@@ -171,6 +171,7 @@ static Err host_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if ((unsigned)u->isa >= ISA_COUNT || !cpu_has(u->isa))
         return diag(cx, S_RT_ISA, NOWHERE, isa_text(cpu_best()), "this CPU cannot run a unit for %s",
                     (unsigned)u->isa < ISA_COUNT ? isa_text(u->isa) : "an unknown instruction set");
+    if (!h->cc.family && h->cc.err) return diag(cx, S_BUILD_START, NOWHERE, NULL, "%s", h->cc.why);
     if (!h->cc.family)
         return diag(cx, S_RT_NO_COMPILER, NOWHERE, "gcc or clang in PATH, or named by ROWFOLD_CC", "no C compiler: %s",
                     h->cc.why);

@@ -121,7 +121,7 @@ typedef struct Compiler {
     char path[1024], version[200]; /* version: first line of --version */
     int64_t bytes, mtime_ns;       /* of the program's file: a distribution's patch may keep the version */
     char why[400];                 /* why there is none */
-    bool starved;                  /* there is none because memory is gone */
+    int err;                       /* errno value: there is one, and the machine had not what it takes to ask it */
 } Compiler;
 typedef void HostFn(const Slot *slots, int64_t row_begin, int64_t row_end);
 typedef struct Fail { /* told to a diagnostic only when everything is released: a diagnostic may jump */

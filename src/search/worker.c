@@ -81,7 +81,7 @@ static int pair(int fd[2]) {
     int err = 0;
     for (int i = 0; i < 2; i++) {
         fd[i] = fcntl(low[i], F_DUPFD_CLOEXEC, 10);
-        if (fd[i] < 0) err = errno;
+        if (fd[i] < 0) err = errno == EINVAL ? EMFILE : errno; /* the limit may be below 10 */
         close(low[i]);
     }
     for (int i = 0; err && i < 2; i++)

@@ -86,7 +86,8 @@ static void softmax(Cx *cx, Unit *u) {
 
 static bool host_fits(const char *failed, Slug slug) {
     (void)failed;
-    return slug_err(slug) == ERR_BUILD || slug == S_BUILD_IO || slug == S_RT_NO_COMPILER || slug == S_OOM;
+    return slug_err(slug) == ERR_BUILD || slug == S_BUILD_IO || slug == S_BUILD_START || slug == S_RT_NO_COMPILER ||
+           slug == S_OOM;
 }
 
 static bool leaves(const char *failed) { /* where what failed is the tidying up itself */

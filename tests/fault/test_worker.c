@@ -138,6 +138,13 @@ static void no_worker(void **state) {
         assert_int_equal(s->ntimed, 3);
         assert_non_null(s->note);
     }
+    Worker *none;
+    const WorkerOptions o = {.path = paths[2], .pb = &d.pb, .dev = d.dev};
+    d.cx.first = d.cx.last = NULL;
+    assert_int_equal(worker_new(&d.cx, &o, &none), slug_err(S_WORKER_UNREACHABLE));
+    assert_int_equal(d.cx.first->slug, S_WORKER_UNREACHABLE);
+    assert_non_null(strstr(d.cx.first->msg, "No such file"));
+    assert_null(none);
     Search *s = with_worker(&d, "other W=");
     search(&d);
     assert_int_equal(s->ntimed, 3);

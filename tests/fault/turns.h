@@ -109,8 +109,8 @@ SHARED bool turn_once(const Round *r, long k) {
     if (err && !failed) fail_msg("call %ld: %s: %s, and nothing failed", k, slug_text(cx.last->slug), cx.last->msg);
     if (err && !r->fits(failed, cx.last->slug))
         fail_msg("%s failed: %s: %s", failed, slug_text(cx.last->slug), cx.last->msg);
-    if (!d || (err && (cx.last->slug == S_RT_NO_NVRTC ||
-                       cx.last->slug == S_RT_NO_COMPILER))) { /* it is found by whoever opens it again */
+    if (!d || (err && cx.last->slug == S_RT_NO_NVRTC) ||
+        strstr(dev_identity(d), "no compiler")) { /* it is found by whoever opens it again */
         rt_close(rt);
         if (t->live) fail_msg("%s failed: %ld left behind without a device", failed, t->live);
         cx.first = cx.last = NULL;
