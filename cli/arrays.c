@@ -11,8 +11,8 @@ typedef struct Axis {
     const char *name;
     int64_t extent;    /* -1: not known yet */
     const char *from;  /* who said so */
-    const char *range; /* text of a range, with its end; NULL: none */
-    int64_t most;
+    const char *range; /* text of a range, with its ends; NULL: none */
+    int64_t least, most;
     bool row;
 } Axis;
 
@@ -145,12 +145,14 @@ static Rc bind_extent(Binder *b, Axis *x, const char *value, const char *option)
     Cli *c = b->c;
     char *end;
     long long v = strtoll(value, &end, 10);
-    const bool ranged = strncmp(end, "..", 2) == 0 && end != value;
+    bool ranged = strncmp(end, "..", 2) == 0 && end != value;
+    const long long from = v;
     if (ranged) v = strtoll(end + 2, &end, 10);
     if (*end || end == value || v < 0 || v == INT64_MAX || (ranged && option[2] != 's'))
         return fail(c, F_VALUE, "a whole number from 0", "%s gives axis %s the extent \"%s\"", option, x->name, value);
+    ranged &= from != v || v < 1; /* 5..5 is 5 */
     if (!ranged) return bind_one(b, x, v, option);
-    x->range = value, x->most = v;
+    x->range = value, x->least = from, x->most = v;
     return RC_OK;
 }
 
@@ -196,6 +198,12 @@ static Rc bind(Binder *b, Arrays *as) {
         else if (b->axis[i].extent < 0)
             rc = fail(c, F_UNKNOWN, cli_text(c, "--shape %s=N", b->axis[i].name), "the extent of axis %s is not known",
                       b->axis[i].name);
+    for (int i = 0; !rc && i < b->n; i++) {
+        const Axis *x = &b->axis[i];
+        if (x->range && x->least <= x->most && (x->extent < x->least || x->extent > x->most))
+            rc = fail(c, F_CONFLICT, cli_text(c, "%lld to %lld", (long long)x->least, (long long)x->most),
+                      "axis %s is %lld in %s and %s in --shape", x->name, (long long)x->extent, x->from, x->range);
+    }
     if (rc) return rc;
     Text compiled = {0}, run = {0};
     for (int i = 0; i < b->n; i++) {

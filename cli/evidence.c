@@ -64,7 +64,7 @@ Rc suite_find(Cli *c, const char *word, Suite *out) {
     const Rc rc = file_read_source(c, path, &text, &n);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     out->folder = slash ? cli_text(c, "%.*s", (int)(slash - path), path) : "";
-    out->name = cli_text(c, "%.*s", (int)strcspn(name, "."), name);
+    out->name = name;
     out->text = text;
     return rc;
 }

@@ -50,6 +50,12 @@ static const char *kept(Cx *cx, const char *s) {
     return s && *s ? arena_printf(cx->a, "%s", s) : NULL;
 }
 
+/* A suite is called after its file. */
+static const char *suite_name(Cx *cx, const char *file) {
+    const size_t n = strlen(file), tail = strlen(".suite");
+    return n > tail && str_eq(file + n - tail, ".suite") ? arena_str(cx->a, file, n - tail) : file;
+}
+
 static Err read_options(Job *j) {
     Cx *cx = &j->call.cx;
     const rowfold_evidence_options *o = &j->o;
@@ -71,7 +77,7 @@ static Err read_options(Job *j) {
                       .caps = &d->caps,
                       .identity = d->identity,
                       .al = &ctx->al,
-                      .suite = j->name,
+                      .suite = suite_name(&j->call.cx, j->name),
                       .worker = o->worker ? arena_printf(cx->a, "%s", o->worker) : NULL,
                       .effort = (Effort)o->effort,
                       .policy = kept(cx, o->policy),

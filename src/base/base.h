@@ -86,6 +86,9 @@ void buf_f64(Buf *b, double x);       /* shortest text that reads back to x; nan
 int text_print(char *s, size_t cap, const char *fmt, va_list ap) PRINTF(3, 0);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF(2, 0);
 double text_f64(const char *s, char **end);
+/* Of the parts of `one`, between `sep`, those that `other` has not at the same place, joined by it: of two long texts
+ * what a message needs. */
+const char *text_apart(Arena *a, const char *one, const char *other, const char *sep);
 bool str_eq(const char *a, const char *b);
 bool str_starts(const char *s, const char *head);
 bool str_i64(const char *s, int64_t *out); /* whole string, decimal; false when it is not a number or too large */

@@ -166,3 +166,22 @@ bool str_i64(const char *s, int64_t *out) {
     *out = v;
     return true;
 }
+
+static size_t part_of(const char *s, const char *sep) {
+    const char *end = strstr(s, sep);
+    return end ? (size_t)(end - s) : strlen(s);
+}
+
+const char *text_apart(Arena *a, const char *one, const char *other, const char *sep) {
+    Buf b = buf_new(a);
+    const size_t gap = strlen(sep);
+    while (*one) {
+        const size_t n = part_of(one, sep), m = part_of(other, sep);
+        if (n != m || memcmp(one, other, n) != 0) {
+            if (b.n) buf_str(&b, sep);
+            buf_put(&b, one, n);
+        }
+        one += one[n] ? n + gap : n, other += other[m] ? m + gap : m;
+    }
+    return b.n ? b.s : "";
+}

@@ -1,6 +1,7 @@
 /* A kernel's text with the types, constants and extents that a caller gives as text -> Prog and Shape. */
 #include "drive.h"
 
+#include <math.h>
 #include <string.h>
 
 /* "name=value,name=value" in turn; false at the end. */
@@ -40,6 +41,9 @@ static Err read_constants(Cx *cx, const char *text, ConstBind *k, int max, int *
         k[*n].v = value ? text_f64(value, &end) : 0;
         if (!value || !*value || *end)
             return diag(cx, S_API_CONSTANT, NOWHERE, "name=number", "'%.40s' is not given a number", name);
+        if (!value[strspn(value, "+-0123456789")] && !(fabs(k[*n].v) < 0x1p53)) /* it travels as f64 */
+            return diag(cx, S_API_CONSTANT, NOWHERE, "whole numbers below 9007199254740992, or a float",
+                        "'%.40s' is given %.40s, which f64 may have no room for", name, value);
         for (int i = 0; i < *n; i++)
             if (str_eq(k[i].name, name))
                 return diag(cx, S_API_CONSTANT, NOWHERE, "one number for each", "'%.40s' is given two numbers", name);

@@ -355,8 +355,12 @@ Err catalog_fits(Cx *cx, const EvidenceAsk *q, const json_t *catalog) {
     caps_print(q->caps, &here);
     if (!identity || !caps || !version || !json_array_size(json_object_get(catalog, "cases")))
         return diag(cx, S_RECORD_FORMAT, NOWHERE, NULL, "a catalog without a device, a version or cases");
-    if (!str_eq(identity, q->identity) || !str_eq(caps, here.s))
-        return diag(cx, S_REPLAY_DEVICE, NOWHERE, NULL, "frozen for %s; here is %s", identity, q->identity);
+    const bool other = !str_eq(identity, q->identity);
+    const char *there = other ? identity : caps, *mine = other ? q->identity : here.s, *sep = other ? "; " : " ";
+    if (!str_eq(there, mine))
+        return diag(cx, S_REPLAY_DEVICE, NOWHERE, "the device that it was frozen for, with the same --isa and --threads",
+                    "frozen for %s; here is %s", text_apart(cx->a, there, mine, sep),
+                    text_apart(cx->a, mine, there, sep));
     return OK;
 }
 

@@ -427,8 +427,8 @@ static bool signed_number(Parse *p, ParamDecl *d) {
         d->def = t.sym == KW_TRUE;
     else
         return syntax(p, "a number");
-    if (t.kind == TOK_INT && t.u > (uint64_t)1 << 53)
-        return fail(p, diag(p->cx, S_LANG_NUMBER, place_of(p, &t), "whole numbers up to 9007199254740992, or a float",
+    if (t.kind == TOK_INT && t.u >= (uint64_t)1 << 53)
+        return fail(p, diag(p->cx, S_LANG_NUMBER, place_of(p, &t), "whole numbers below 9007199254740992, or a float",
                             "a default is kept as f64, which has no room for '%.*s'", t.len, t.s));
     if (minus) d->def = -d->def;
     d->has_default = true;

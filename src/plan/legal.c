@@ -347,10 +347,13 @@ static Err check_fixed(Cx *cx, const Problem *pb, const Plan *plan) {
                         "order=fixed: at %s=%lld other axes are looped over, and joined in another order, than at %lld",
                         pb->prog->axis[axis].name, (long long)n, (long long)pb->shape.n[axis]);
     }
-    if (plan_lanes(plan) * plan->acc != FIXED_PARTIALS || plan->V != 1)
-        return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024 V=1",
-                    "order=fixed with W=%d acc=%d V=%d: W*acc=%d partials, need=%d", plan->W, plan->acc, plan->V,
-                    plan_lanes(plan) * plan->acc, FIXED_PARTIALS);
+    if (plan_lanes(plan) * plan->acc != FIXED_PARTIALS)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024",
+                    "order=fixed with W=%d acc=%d cluster=%d split=%d: %d partials, need=%d", plan->W, plan->acc,
+                    plan->cluster, plan->split, plan_lanes(plan) * plan->acc, FIXED_PARTIALS);
+    if (plan->V != 1)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "V=1",
+                    "order=fixed with V=%d: neighbouring elements belong to different partials", plan->V);
     if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT ||
         plan->exp == EXP_FAST)
         return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact exp=exact or own",

@@ -231,8 +231,10 @@ static Err start(Cx *cx, Worker *w) {
     Err e = exchange(cx, w, j, OPEN_SECONDS + w->element_s, open_patience_s, &t, &reply);
     copy_text(reply, "identity", identity, sizeof identity);
     json_decref(reply);
-    if (!e && !str_eq(identity, arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT)))
-        e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker has another device or version: %s", identity);
+    const char *own = arena_printf(cx->a, "%s; rowfold %s", dev_identity(w->o.dev), ROWFOLD_VERSION_TEXT);
+    if (!e && !str_eq(identity, own))
+        e = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "the worker has another device or version: %s; here is %s",
+                 text_apart(cx->a, identity, own, "; "), text_apart(cx->a, own, identity, "; "));
     if (e) stop(w);
     return e;
 }

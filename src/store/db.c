@@ -4,7 +4,9 @@
 
 #include "../base/os.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,17 +157,45 @@ static Err number(Cx *cx, Store *s, const char *sql, int64_t *out) {
 
 /* ---- journals ---- */
 
-/* Some file systems take the pragma and fail at the first write: a scratch file beside the store shows it. */
-static bool wal_works(const char *path) {
+static const char probe_tag[] = ".probe-";
+
+/* Scratch files of processes that were killed beside them. */
+static void sweep_probes(const char *path) {
+    char dir[1024], name[1400];
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const size_t n = strlen(base), tag = sizeof probe_tag - 1;
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 2, slash ? path : "./");
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        if (strncmp(e->d_name, base, n) != 0 || strncmp(e->d_name + n, probe_tag, tag) != 0) continue;
+        const long pid = strtol(e->d_name + n + tag, NULL, 10);
+        if (pid <= 0 || kill((pid_t)pid, 0) == 0 || errno != ESRCH) continue;
+        snprintf(name, sizeof name, "%s%s", dir, e->d_name);
+        unlink(name);
+    }
+    if (d) closedir(d);
+}
+
+/* Some file systems take the pragma and fail at the first write: a scratch file beside the store shows it. `why`: in
+ * the system's or SQLite's words, what it failed with; "": it went back to another journal by itself. */
+static bool wal_works(const char *path, char *why, size_t cap) {
     char probe[1100], name[1120];
     sqlite3 *db = NULL;
-    snprintf(probe, sizeof probe, "%s.probe-%ld", path, (long)getpid());
+    sweep_probes(path);
+    snprintf(probe, sizeof probe, "%s%s%ld", path, probe_tag, (long)getpid());
+    errno = 0;
     int rc = sqlite3_open_v2(probe, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db,
                           "PRAGMA journal_mode = WAL; CREATE TABLE t (x); INSERT INTO t VALUES (1);"
                           "PRAGMA wal_checkpoint(TRUNCATE); INSERT INTO t SELECT x FROM t",
                           NULL, NULL, NULL);
+    const int last = errno, os = db && sqlite3_system_errno(db) ? sqlite3_system_errno(db) : last;
+    *why = 0;
+    if ((rc == SQLITE_IOERR || rc == SQLITE_CANTOPEN) && os)
+        snprintf(why, cap, "%s", os_error(os, (char[128]){0}, 128));
+    else if (rc != SQLITE_OK)
+        snprintf(why, cap, "%s", sqlite3_errstr(rc));
     sqlite3_stmt *q = NULL;
     bool wal = false;
     if (rc == SQLITE_OK && sqlite3_prepare_v2(db, "PRAGMA journal_mode", -1, &q, NULL) == SQLITE_OK)
@@ -197,10 +227,11 @@ static void choose_journal(Store *s) {
         snprintf(s->note, sizeof s->note,
                  "the store %.300s is on a network file system (%s): one process at a time should use it", s->path, fs);
     if (!remote && is_wal(s)) return;
-    bool wal = !remote && wal_works(s->path);
+    char why[160] = "";
+    bool wal = !remote && wal_works(s->path, why, sizeof why);
     if (!remote && !wal)
-        snprintf(s->note, sizeof s->note, "the store %.300s has no write-ahead log: its file system cannot do it",
-                 s->path);
+        snprintf(s->note, sizeof s->note, "the store %.300s has no write-ahead log: %s", s->path,
+                 *why ? why : "its file system cannot do it");
     /* Not an error when another process has the file open: then that one has chosen. */
     sqlite3_exec(s->db, wal ? "PRAGMA journal_mode = WAL" : "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
 }

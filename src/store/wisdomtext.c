@@ -2,6 +2,8 @@
  * and planned anew before it is kept. */
 #include "book.h"
 
+#include "../gen/emit.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +161,20 @@ static bool hex64(const char *s) {
     return strlen(s) == 64 && strspn(s, "0123456789abcdef") == 64;
 }
 
+/* The times are of the source that the plan gives, or they are of another plan. */
+static Err check_unit(Cx *cx, const Problem *pb, const Plan *plan, const char *said) {
+    Kern *k;
+    Unit u;
+    char sha[65];
+    Err err = kern_lower(cx, pb, plan, &k);
+    if (!err) err = unit_emit(cx, pb, k, &u);
+    if (err) return err;
+    sha256_hex(u.text, strlen(u.text), sha);
+    if (str_eq(sha, said)) return OK;
+    return diag(cx, S_WISDOM_UNIT, NOWHERE, NULL, "the plan gives source %.12s here, and what was timed is %.12s", sha,
+                said);
+}
+
 /* Everything an entry says of its problem is computed again from program, shape and machine, and must come out the
  * same; its plan must be legal there. */
 static Err judge(Cx *cx, const Entry1 *e, StoreKey *k) {
@@ -197,7 +213,8 @@ static Err judge(Cx *cx, const Entry1 *e, StoreKey *k) {
     Buf b = buf_new(cx->a);
     plan_print(&plan, &b);
     if (!str_eq(b.s, t[PLAN])) return field(cx, "plan", "the exact text of a plan");
-    return plan_check(cx, &pb, &plan, NULL, NULL);
+    err = plan_check(cx, &pb, &plan, NULL, NULL);
+    return err ? err : check_unit(cx, &pb, &plan, t[UNIT_SHA]);
 }
 
 static Err keep(Cx *cx, Store *s, const StoreKey *k, const Entry1 *e, bool *known) {
@@ -233,6 +250,17 @@ static Err keep(Cx *cx, Store *s, const StoreKey *k, const Entry1 *e, bool *know
     return err;
 }
 
+/* How the device of an entry differs from the one here that is most like it. */
+static void foreign(Cx *cx, const char *device, const char *const *here, int nhere) {
+    const char *there = device, *mine = "no device";
+    for (int i = 0; i < nhere; i++) {
+        const char *apart = text_apart(cx->a, device, here[i], "; ");
+        if (strlen(apart) >= strlen(there)) continue;
+        there = apart, mine = text_apart(cx->a, here[i], device, "; ");
+    }
+    diag(cx, S_WISDOM_FOREIGN, NOWHERE, NULL, "for device %.400s; here is %.400s", there, mine);
+}
+
 typedef enum Fate1 { TAKEN, KNOWN, FOREIGN, REFUSED } Fate1;
 
 /* A line to its fate. An error is trouble with the store, not with the line. */
@@ -257,9 +285,9 @@ static Err take(Cx *cx, Cx *own, Store *s, const char *line, size_t n, const cha
     for (int i = 0; i < nhere; i++) there |= str_eq(here[i], k.device);
     err = keep(cx, s, &k, e, &known);
     *fate = known ? KNOWN : mine && there ? TAKEN : FOREIGN;
-    if (*fate == FOREIGN && !err)
-        diag(own, S_WISDOM_FOREIGN, NOWHERE, NULL, mine ? "for device %.200s" : "from rowfold %.200s",
-             mine ? k.device : k.rowfold);
+    if (*fate == FOREIGN && !err && !mine)
+        diag(own, S_WISDOM_FOREIGN, NOWHERE, NULL, "from rowfold %.200s", k.rowfold);
+    if (*fate == FOREIGN && !err && mine) foreign(own, k.device, here, nhere);
     return err;
 }
 

@@ -150,12 +150,13 @@ static void serial_is_a_left_fold(void **state) {
     close_desk(&d);
 }
 
-static void refused(Desk *d, const char *text, const char *slug) {
+static const char *refused(Desk *d, const char *text, const char *slug) {
     Plan plan;
     Cx own = {.a = d->cx.a};
     assert_int_equal(plan_read(&own, text, &plan), OK);
     assert_int_equal(plan_check(&own, &d->pb, &plan, NULL, NULL), ERR_REFUSED);
     assert_string_equal(slug_text(own.first->slug), slug);
+    return own.first->msg;
 }
 
 static void what_cannot_keep_the_order_is_refused(void **state) {
@@ -165,6 +166,9 @@ static void what_cannot_keep_the_order_is_refused(void **state) {
     refused(&d, "order=fixed combine=outer W=64", "plan.order_fixed");
     refused(&d, "order=fixed combine=outer W=96 acc=8", "plan.order_fixed");
     refused(&d, "order=fixed W=64 acc=16", "plan.order_fixed");
+    const char *why = refused(&d, "order=fixed combine=outer W=64 acc=16 V=2", "plan.order_fixed");
+    assert_non_null(strstr(why, "with V=2")); /* and of nothing that is as it has to be */
+    assert_null(strstr(why, "acc"));
     refused(&d, "order=fixed combine=outer W=64 acc=16 stat=online", "plan.acc_with_stat");
     refused(&d, "order=fixed combine=outer W=64 acc=16 div=reciprocal", "plan.order_fixed");
     refused(&d, "order=serial W=16", "plan.order_needs_one_lane");

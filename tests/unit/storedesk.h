@@ -5,6 +5,7 @@
 
 #include "../../src/base/os.h"
 #include "../../src/lang/lang.h"
+#include "../../src/gen/emit.h"
 #include "../../src/store/store.h"
 
 #include <setjmp.h>
@@ -94,9 +95,23 @@ SHARED StoreTrial a_trial(const char *plan, Stage stage, double ns) {
                         .worst = 0.25};
 }
 
-SHARED void add(Desk *d, const StoreTrial *t) {
+/* Of the source that a plan gives. */
+SHARED const char *unit_sha(Desk *d, const char *text) {
+    Plan plan;
+    Kern *k;
+    Unit u;
+    char *sha = arena_get(d->cx.a, 65);
+    if (plan_read(&d->cx, text, &plan) || kern_lower(&d->cx, &d->pb, &plan, &k) || unit_emit(&d->cx, &d->pb, k, &u))
+        fail_msg("%s", d->cx.first->msg);
+    sha256_hex(u.text, strlen(u.text), sha);
+    return sha;
+}
+
+SHARED void add(Desk *d, const StoreTrial *trial) {
     StoreKey k = store_key(&d->cx, &d->pb, "a machine", 0);
-    if (store_add(&d->cx, d->s, &k, t)) fail_msg("%s", d->cx.first->msg);
+    StoreTrial t = *trial;
+    t.unit_sha = unit_sha(d, t.plan);
+    if (store_add(&d->cx, d->s, &k, &t)) fail_msg("%s", d->cx.first->msg);
 }
 
 SHARED int64_t ask(const char *sql) { /* through a connection of its own */

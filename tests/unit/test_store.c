@@ -58,24 +58,25 @@ static void a_trial_comes_back(void **state) {
     assert_string_equal(k.strides, "dense");
     StoreTrial t = a_trial(a_plan(&d, 16), STAGE_SHORT, 100), back;
     bool found;
-    assert_int_equal(store_find(&d.cx, d.s, &k, 1, t.plan, zeros, &found, &back), OK);
+    const char *sha = unit_sha(&d, t.plan);
+    assert_int_equal(store_find(&d.cx, d.s, &k, 1, t.plan, sha, &found, &back), OK);
     assert_false(found);
     add(&d, &t);
-    assert_int_equal(store_find(&d.cx, d.s, &k, 1, t.plan, zeros, &found, &back), OK);
+    assert_int_equal(store_find(&d.cx, d.s, &k, 1, t.plan, sha, &found, &back), OK);
     assert_true(found);
     assert_int_equal(back.nsamples, 3);
     assert_true(back.sample_ns[1] == 200 && back.median_ns == 100 && back.calls == 10 && back.worst == 0.25);
     assert_string_equal(back.slug, "");
-    store_find(&d.cx, d.s, &k, 2, t.plan, zeros, &found, &back); /* another seed */
+    store_find(&d.cx, d.s, &k, 2, t.plan, sha, &found, &back); /* another seed */
     assert_false(found);
     store_find(&d.cx, d.s, &k, 1, t.plan, k.program_sha, &found, &back); /* another source */
     assert_false(found);
     StoreKey other = store_key(&d.cx, &d.pb, "another machine", 0);
-    store_find(&d.cx, d.s, &other, 1, t.plan, zeros, &found, &back);
+    store_find(&d.cx, d.s, &other, 1, t.plan, sha, &found, &back);
     assert_false(found);
     t.slug = "oracle.mismatch", t.why = "y[0,1] is 2", t.median_ns = 0, t.nsamples = 0, t.worst = (double)NAN;
     add(&d, &t);
-    store_find(&d.cx, d.s, &k, 1, t.plan, zeros, &found, &back); /* the youngest */
+    store_find(&d.cx, d.s, &k, 1, t.plan, sha, &found, &back); /* the youngest */
     assert_true(found);
     assert_string_equal(back.slug, "oracle.mismatch");
     assert_string_equal(back.why, "y[0,1] is 2");
@@ -315,6 +316,47 @@ static void no_write_ahead_log(void **state) {
     assert_int_equal(ask("SELECT count(*) FROM trial"), 1);
 }
 
+/* Scratch files of who is gone go; those of who is at it stay. */
+static void killed_while_probing(void **state) {
+    (void)state;
+    const pid_t gone = fork();
+    if (gone == 0) _exit(0);
+    assert_int_equal(waitpid(gone, NULL, 0), gone);
+    const struct {
+        long pid;
+        const char *tail;
+        bool stays;
+    } left[] = {{gone, "", false}, {gone, "-wal", false}, {getppid(), "", true}};
+    char name[3][700];
+    for (int i = 0; i < COUNT(left); i++) {
+        snprintf(name[i], sizeof name[i], "%s.probe-%ld%s", file, left[i].pid, left[i].tail);
+        assert_int_equal(os_write_atomic(name[i], "", 0, 0600, false), 0);
+    }
+    Desk d = desk();
+    open_store(&d);
+    for (int i = 0; i < COUNT(left); i++) assert_int_equal(access(name[i], F_OK) == 0, left[i].stays);
+    close_desk(&d);
+    unlink(name[2]);
+}
+
+/* Room for the store, and not for the probe's log: what the note says is the cause. */
+static void probe_limited(void) {
+    signal(SIGXFSZ, SIG_IGN);
+    SURE(setrlimit(RLIMIT_FSIZE, &(struct rlimit){30000, 30000}) == 0);
+    Desk d = desk();
+    StoreOptions o = {.where = file, .mode = STORE_WRITE, .busy_ms = 50};
+    Err err = store_open(&d.cx, &o, &d.s);
+    const char *said = err ? d.cx.first->msg : store_note(d.s);
+    if (!strstr(said, "File too large") && !strstr(said, "full")) printf("# %s\n", said);
+    SURE(strstr(said, "File too large") || strstr(said, "full"));
+    close_desk(&d);
+}
+
+static void a_nearly_full_disk(void **state) {
+    (void)state;
+    in_child(probe_limited);
+}
+
 static void file_systems(void **state) {
     (void)state;
     const char *name = NULL;
@@ -502,7 +544,7 @@ int main(void) {
                                        T(a_busy_file),
                                        T(a_file_that_cannot_be_written),
                                        T(a_full_disk),
-                                       T(no_write_ahead_log),
+                                       T(no_write_ahead_log), T(killed_while_probing), T(a_nearly_full_disk),
                                        T(file_systems),
                                        T(places),
                                        T(two_processes_at_once),

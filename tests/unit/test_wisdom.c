@@ -93,7 +93,7 @@ static void forgetting(void **state) {
     bool found;
     wisdom_near(&d.cx, d.s, &k, &w, &n);
     assert_int_equal(n, 0);
-    store_find(&d.cx, d.s, &k, 1, t.plan, zeros, &found, &back);
+    store_find(&d.cx, d.s, &k, 1, t.plan, unit_sha(&d, t.plan), &found, &back);
     assert_false(found);
     const char *json;
     store_trials(&d.cx, d.s, &f, 0, &json); /* but the trial is there */
@@ -194,13 +194,15 @@ static void what_others_say(void **state) {
         {"\"threads\":0", "\"threads\":0,\"extra\":1", "wisdom.field"},
         {"\"threads\":0", "\"threads\":0,\"threads\":0", "wisdom.syntax"},
         {"W=16", "W=17", "plan.value_not_legal"},
+        {"W=16", "W=32", "wisdom.other_source"}, /* another plan under the old one's time */
         {"tail=guarded", "tail=exact", "plan.tail_not_exact"},
         {"W=16", "W=", "plan.value_not_legal"},
         {"W=16", " W=16", "wisdom.field"},
         {"\"program_sha256\":\"", "\"program_sha256\":\"0", "wisdom.field"},
         {"= exp ", "= log ", "wisdom.field"}, /* another program under the old hash */
         {"= exp ", "= rm ", "ir.text"},
-        {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"rows=64,n=1001\"", ""}, /* a claim like any other */
+        {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"rows=64,n=1001\"", "wisdom.other_source"},
+        {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"rows=65,n=1000\"", ""}, /* a claim like any other */
         {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"n=1000,rows=64\"", "wisdom.field"},
         {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"rows=64\"", "shape.unknown"},
         {"\"shape\":\"rows=64,n=1000\"", "\"shape\":\"rows=64,m=1\"", "wisdom.field"},
@@ -230,7 +232,7 @@ static void what_others_say(void **state) {
     int n; /* what is foreign is kept, but is nobody's wisdom here */
     wisdom_near(&d.cx, d.s, &k, &w, &n);
     assert_int_equal(n, 1);
-    assert_string_equal(w[0].shape, "rows=64,n=1001");
+    assert_string_equal(w[0].shape, "rows=65,n=1000");
     assert_non_null(strstr(exported(&d), "the moon"));
     assert_non_null(strstr(exported(&d), "7.0.0"));
     close_desk(&d);
