@@ -39,9 +39,9 @@ _rowfold() {
         replay) options="--rounds --figures --primary --peers --samples --sample-ms --warmup-ms --rotate-mb --device --isa --threads --output --quiet --json --help" ;;
         report) options="--output --markdown --title --json --help" ;;
         trials) options="--calibration --scores --store --limit --quiet --json --help" ;;
-        wisdom) options="--store --output --quiet --json --help" ;;
+        wisdom) options="--store --isa --threads --output --quiet --json --help" ;;
         devices) options="--isa --json --help" ;;
-        calibrate) options="--calibration --trials --store --device --isa --output --quiet --json --help" ;;
+        calibrate) options="--calibration --trials --store --device --isa --threads --output --quiet --json --help" ;;
         explain) options="--list --json --help" ;;
         check) options="--type --const --json --help" ;;
         esac

@@ -301,9 +301,10 @@ Err calibration_read(Cx *cx, const char *text, size_t n, const char *identity, c
         err = diag(cx, S_COST_CALIBRATION_STALE, NOWHERE, ROWFOLD_VERSION_TEXT, "the calibration is of rowfold %.40s",
                    made);
     if (!err && !str_eq(device, identity))
-        err = diag(cx, S_COST_CALIBRATION_FOREIGN, NOWHERE, "a calibration of this device, or the --threads of its making",
-                   "the calibration is of %s; here is %s", text_apart(cx->a, device, identity, "; "),
-                   text_apart(cx->a, identity, device, "; "));
+        err =
+            diag(cx, S_COST_CALIBRATION_FOREIGN, NOWHERE,
+                 "a calibration of this device, or the --threads of its making", "the calibration is of %s; here is %s",
+                 text_apart(cx->a, device, identity, "; "), text_apart(cx->a, identity, device, "; "));
     if (!err) {
         char *kept = arena_printf(cx->a, "%s", said);
         name = arena_printf(cx->a, "%s", name);

@@ -358,9 +358,9 @@ Err catalog_fits(Cx *cx, const EvidenceAsk *q, const json_t *catalog) {
     const bool other = !str_eq(identity, q->identity);
     const char *there = other ? identity : caps, *mine = other ? q->identity : here.s, *sep = other ? "; " : " ";
     if (!str_eq(there, mine))
-        return diag(cx, S_REPLAY_DEVICE, NOWHERE, "the device that it was frozen for, with the same --isa and --threads",
-                    "frozen for %s; here is %s", text_apart(cx->a, there, mine, sep),
-                    text_apart(cx->a, mine, there, sep));
+        return diag(cx, S_REPLAY_DEVICE, NOWHERE,
+                    "the device that it was frozen for, with the same --isa and --threads", "frozen for %s; here is %s",
+                    text_apart(cx->a, there, mine, sep), text_apart(cx->a, mine, there, sep));
     return OK;
 }
 

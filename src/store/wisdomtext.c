@@ -285,8 +285,7 @@ static Err take(Cx *cx, Cx *own, Store *s, const char *line, size_t n, const cha
     for (int i = 0; i < nhere; i++) there |= str_eq(here[i], k.device);
     err = keep(cx, s, &k, e, &known);
     *fate = known ? KNOWN : mine && there ? TAKEN : FOREIGN;
-    if (*fate == FOREIGN && !err && !mine)
-        diag(own, S_WISDOM_FOREIGN, NOWHERE, NULL, "from rowfold %.200s", k.rowfold);
+    if (*fate == FOREIGN && !err && !mine) diag(own, S_WISDOM_FOREIGN, NOWHERE, NULL, "from rowfold %.200s", k.rowfold);
     if (*fate == FOREIGN && !err && mine) foreign(own, k.device, here, nhere);
     return err;
 }

@@ -287,7 +287,9 @@ check 'a function for a range of extents' ranges
 check 'run within a range' exits 0 'rows=4,n=77 of 1..100' rf run "$soft" --shape rows=4,n=1..100 --at n=77
 check 'run at the end of a range' holds 'd["ran"] == "rows=4,n=100 of 1..100" and d["shape"] == "rows=4,n=1..100" and d["verdict"]["checked"] == 400' rf run "$soft" --shape rows=4,n=1..100 --json
 check 'a plan for a range' exits 0 'half the extent, twice' rf plan "$soft" --shape rows=4,n=1..100 --device preset:h200
-check 'run outside of a range' exits 1 'launch.extent' rf run "$soft" --shape rows=4,n=1..100 --at n=101
+check 'run outside of a range' exits 2 'n is 101 in --at and 1..100 in --shape .shape.conflict' rf run "$soft" --shape rows=4,n=1..100 --at n=101
+check 'an input outside of a range' exits 2 'n is 4 in x.npy .x. and 5..9 in --shape .shape.conflict' rf run "$soft" --in x=x.npy --shape n=5..9
+check 'a range of one extent is that extent' exits 0 'rows=4,n=5  f32' rf run "$soft" --shape rows=4,n=5..5
 check 'a range where one extent is meant' exits 2 'command.value' rf run "$soft" --shape rows=4,n=1..100 --at n=2..3
 check 'a range in a suite' exits 2 'suite.line' rf bench --case "$soft softmax rows=4,n=1..100 f32"
 # Stores past the caches have another spelling there.

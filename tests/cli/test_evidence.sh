@@ -23,6 +23,8 @@ check 'no suite' exits 2 'a suite is missing' rf bench
 check 'no such suite' exits 6 'there is no suite' rf bench nothing
 check 'a suite and a case' exits 2 'one word too many' rf bench smoke --case "$soft"
 check 'a short line' exits 2 'suite.line' rf bench --case 'x.row softmax'
+echo 'none.row softmax rows=4,n=4 f32' >b1.suite
+check 'a suite is named by its file' exits 6 'b1.suite:1:1: none.row cannot be read' rf bench b1.suite
 check 'an extent is missing' exits 2 'suite.line' rf bench --case "$root/kernels/softmax.row softmax n=4 f32"
 check 'a word that says nothing' exits 2 'suite.line.*|says nothing' rf bench --case "$soft fast=yes"
 check 'no regime' exits 2 'no regime stands behind' rf bench --case "$soft regimes="
@@ -92,6 +94,7 @@ python3 evidence.py reseal a.json 'd["cases"][0]["unit"]["sha256"] = "0" * 64' >
 check 'a forged source has a hash that fits' rf catalog show forged.json
 check 'and is found' exits 4 'replay.source_changed' rf catalog verify forged.json --threads 1
 check 'another device' exits 4 'replay.other_device' rf catalog verify a.json --threads 1 --isa portable
+check 'which is another number of threads' exits 4 'frozen for 1 threads; here is 2 threads .replay.other_device' rf catalog verify a.json --threads 2
 check 'what to do' exits 2 'freeze SUITE' rf catalog thaw a.json
 check 'nowhere to' exits 2 'no place' rf catalog freeze smoke
 

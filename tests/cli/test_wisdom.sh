@@ -74,6 +74,11 @@ check 'import where it is known' exits 0 '0 taken, 1 known' rf wisdom import w.t
 check 'import elsewhere' exits 0 '[01] taken, 0 known' rf wisdom import w.txt --store other.db
 check 'what was imported exports as it was' sh -c "'$rowfold' wisdom export --store other.db | cmp - w.txt"
 sed 's/"device":"/"device":"moon /' w.txt >moon.txt
+sed 's/; [0-9]* threads;/; 77 threads;/; s/"threads":[0-9]*/"threads":0/' w.txt >threads.txt
+check 'for other threads: that alone is told' exits 0 'foreign: for device 77 threads; here is [0-9]+ threads .wisdom.foreign' rf wisdom import threads.txt --isa portable --store moon.db
+check 'and taken with that many' exits 0 '^1 taken' rf wisdom import threads.txt --isa portable --threads 77 --store more.db
+sed 's/"plan":"W=[0-9]*/"plan":"W=128/' w.txt >altered.txt
+check 'another plan under the old time is refused' exits 4 'wisdom.other_source' rf wisdom import altered.txt --store other.db
 check 'for another device: kept, not chosen' exits 0 '1 for other devices' rf wisdom import moon.txt --store moon.db
 check 'recall does not choose it' tune --effort recall --store moon.db
 check 'recall says so' holds 'd["recall"]["how"] == "estimate"' cat r.json

@@ -4,8 +4,8 @@
 #define ROWFOLD_TEST_STOREDESK_H
 
 #include "../../src/base/os.h"
-#include "../../src/lang/lang.h"
 #include "../../src/gen/emit.h"
+#include "../../src/lang/lang.h"
 #include "../../src/store/store.h"
 
 #include <setjmp.h>
