@@ -15,6 +15,7 @@ static bool is_real(Ty ty, Num c, double x) { /* bit for bit: -0 is no start of 
 static bool is_identity(Op op, Ty ty, Num c) {
     bool real = ty_is_float(ty), wide = ty == TY_I64 || ty == TY_U64;
     switch (op) {
+    case OP_FMA:
     case OP_ADD: return real ? is_real(ty, c, 0) : c.i == 0;
     case OP_MUL: return real ? is_real(ty, c, 1) : c.i == 1;
     case OP_AND: return c.b;
@@ -132,7 +133,7 @@ static Err parts_check(Audit *u, int c, const CellUse *q) {
         const Ins *meet = &k->ins[set->a[0]], *own = &k->ins[meet->k == K_MEET ? meet->a[0] : set->a[0]];
         uint32_t first;
         if (meet->k != K_MEET || own->k != K_CELL || own->imm != c || own->acc != set->acc ||
-            meet->op != k->ins[q->fold].op || u->at[i].node != u->at[set->a[0]].node ||
+            meet->op != ins_joins(&k->ins[q->fold]) || u->at[i].node != u->at[set->a[0]].node ||
             u->at[i].node != u->at[meet->a[0]].node || i < q->fold)
             FIND(S_AUDIT_JOIN, "%s: is not what segments of lanes have of cell %d", ins_text(u, i), c);
         if (k->plan.flight != 1 || !segments_of(u, u->at[q->fold].node, meet->lanes, &first))
@@ -176,7 +177,7 @@ static Err join_check(Audit *u, int i, CellUse *cells) {
         if (!found) FIND(S_AUDIT_JOIN, "%s: joins what no cell holds", ins_text(u, i));
         if (!folds) continue; /* a state: what is joined is worked out of several cells */
         const Ins *fold = &k->ins[cells[cell].fold];
-        if (found != 1 || fold->op != in->op || cells[cell].index != (j == 1) ||
+        if (found != 1 || ins_joins(fold) != in->op || cells[cell].index != (j == 1) ||
             (fold->k == K_FOLD2) != (in->k == K_JOIN2))
             FIND(S_AUDIT_JOIN, "%s: cell %d is folded by %s", ins_text(u, i), cell, op_name(fold->op));
         if (!merges(u, in->a[j], in->op, cell, 0, 1))
@@ -278,8 +279,8 @@ static Err adds_up_check(Audit *u, int put, KOp get) {
     if (start < 0) FIND(S_AUDIT_ACCUMULATOR, "%s: nothing is there to add to", ins_text(u, put));
     const Ins *first = &k->ins[k->ins[start].a[1]];
     if (first->k != K_CONST) FIND(S_AUDIT_IDENTITY, "%s: starts at what is no constant", ins_text(u, start));
-    if (v->k == K_OP && v->op != OP_WHERE && (v->a[0] == old || v->a[1] == old) &&
-        !is_identity(v->op, first->ty, first->c))
+    const bool added = v->op == OP_FMA ? v->a[2] == old : v->a[0] == old || v->a[1] == old;
+    if (v->k == K_OP && v->op != OP_WHERE && added && !is_identity(v->op, first->ty, first->c))
         FIND(S_AUDIT_IDENTITY, "%s: starts at %g, and is added to by %s", ins_text(u, start),
              num_f64(first->c, first->ty), op_name(v->op));
     return OK;
@@ -298,6 +299,12 @@ static Err plan_order_check(Audit *u) {
         (plan_lanes(p) * p->acc != FIXED_PARTIALS || p->V != 1 || p->combine != COMBINE_OUTER))
         FIND(S_AUDIT_ORDER, "order=fixed with W=%d acc=%d V=%d combine=%s", p->W, p->acc, p->V,
              p->combine == COMBINE_OUTER ? "outer" : "inner");
+    for (int i = 0; i < u->k->nins; i++) {
+        const Ins *in = &u->k->ins[i];
+        if ((in->k == K_FOLD || in->k == K_PACKFOLD) && in->op == OP_FMA && (!p->contract || p->order != ORDER_PLAN))
+            FIND(S_AUDIT_ORDER, "%s: adds a product before it is rounded, with contract=%s", ins_text(u, i),
+                 p->contract ? "on in an order that is not the plan's" : "off");
+    }
     return OK;
 }
 

@@ -157,6 +157,7 @@ OracleOptions bed_bounds(const Problem *pb, const Plan *plan) {
                            .stat = (Stat)plan->stat,
                            .reciprocal = plan->div == DIV_RECIPROCAL,
                            .fast_exp = plan->exp == EXP_FAST,
+                           .contract = plan->contract != 0,
                            .native_math = !pb->caps.poly_math && plan->exp != EXP_OWN};
 }
 
@@ -190,7 +191,8 @@ static Err reset_copies(Cx *cx, Bed *b) {
 
 static bool covers(const OracleOptions *wide, const OracleOptions *o) {
     return wide->stat == o->stat && wide->serial >= o->serial && wide->joins >= o->joins &&
-           wide->reciprocal >= o->reciprocal && wide->fast_exp >= o->fast_exp && wide->native_math == o->native_math;
+           wide->reciprocal >= o->reciprocal && wide->fast_exp >= o->fast_exp && wide->contract >= o->contract &&
+           wide->native_math == o->native_math;
 }
 
 Err bed_reset(Cx *cx, Bed *b) {

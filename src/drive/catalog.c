@@ -120,9 +120,10 @@ static void put_bounds(const Made *m, json_t *o) {
         [STAT_TWO_PASS] = "two-pass", [STAT_ONLINE] = "online", [STAT_SHIFTED] = "shifted", [STAT_WELFORD] = "welford"};
     const OracleOptions b = bed_bounds(&m->pb, &m->kern->plan);
     json_object_set_new(o, "bounds",
-                        json_pack("{s:s,s:I,s:i,s:s,s:b,s:b,s:b}", "rule", "rowfold-bound-1", "serial",
+                        json_pack("{s:s,s:I,s:i,s:s,s:b,s:b,s:b,s:b}", "rule", "rowfold-bound-1", "serial",
                                   (json_int_t)b.serial, "joins", b.joins, "stat", stats[b.stat], "reciprocal",
-                                  b.reciprocal, "fast_exp", b.fast_exp, "native_math", b.native_math));
+                                  b.reciprocal, "fast_exp", b.fast_exp, "contract", b.contract, "native_math",
+                                  b.native_math));
 }
 
 static void put_plan(Cx *cx, const Made *m, json_t *o) {

@@ -120,7 +120,8 @@ static void medians(json_t *figures) {
 
 /* Against the same definition, with the widest of bounds: in what order a peer adds is not known. */
 static Err check(Visit *v, json_t *o) {
-    static const OracleOptions widest = {.stat = STAT_TWO_PASS, .reciprocal = true, .native_math = true};
+    static const OracleOptions widest = {
+        .stat = STAT_TWO_PASS, .reciprocal = true, .contract = true, .native_math = true};
     const Prog *p = v->bed->pb->source;
     Cx own = {.a = arena_sub(v->e->cx->a)};
     const Expect *want;

@@ -246,8 +246,10 @@ void gpu_block(Emit *e, int i) {
 
 /* ---- sweeps ---- */
 
-static void fold(Emit *e, const char *into, Op op, Ty ty, const char *x, const char *if_active) {
-    const char *sum = gpu_apply(e, op, ty, into, x, NULL);
+static void fold(Emit *e, const Ins *in, const char *into, int f, int v, const char *if_active) {
+    const char *x = gpu_val(e, in->a[0], f, v);
+    const char *sum = ins_has(in, 1) ? gpu_apply(e, in->op, in->ty, x, gpu_val(e, in->a[1], f, v), into)
+                                     : gpu_apply(e, in->op, in->ty, into, x, NULL);
     line(e, "%s = %s;", into, if_active ? emit_text(e, "%s ? %s : %s", if_active, sum, into) : sum);
 }
 
@@ -321,10 +323,10 @@ static void elem(Emit *e, int i, const Step *s, int f, int v) {
         const char *into = s->mod < 0 && acc > 1
                                ? emit_text(e, "c%d[k]", in->imm)
                                : cell(e, in->imm, (int)(((s->number < 0 ? s->mod : s->number) + f) % acc));
-        fold(e, into, in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active);
+        fold(e, in, into, f, v, if_active);
         return;
     }
-    case K_PACKFOLD: fold(e, emit_text(e, "v%d", i), in->op, in->ty, gpu_val(e, in->a[0], f, v), if_active); return;
+    case K_PACKFOLD: fold(e, in, emit_text(e, "v%d", i), f, v, if_active); return;
     case K_ACTIVE:
         line(e, "v%d = v%d + %s;", i, i, if_active ? emit_text(e, "(%s ? 1.0f : 0.0f)", if_active) : "1.0f");
         return;

@@ -344,10 +344,16 @@ static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
     return cell(e, c, (int)((s->mod + f) % q->acc), r);
 }
 
-/* cell = op(cell, x), kept where not active */
-static void fold_into(Emit *e, const char *cell, Op op, Ty ty, const char *x, const char *some) {
-    const char *sum = host_apply(e, op, true, ty, cell, x, NULL);
-    if (some) sum = emit_text(e, "sel_v%s(%s, %s, %s)", ty_text(ty), only(e, some), sum, cell);
+const char *host_folded(Emit *e, const Ins *in, const char *cell, const char *x, const char *y) {
+    return ins_has(in, 1) ? host_apply(e, in->op, true, in->ty, x, y, cell)
+                          : host_apply(e, in->op, true, in->ty, cell, x, NULL);
+}
+
+/* The fold into a cell, which is kept where not active. */
+static void fold_into(Emit *e, const Ins *in, const char *cell, int f, int v, int r, const char *some) {
+    const char *y = ins_has(in, 1) ? reg(e, in->a[1], f, v, r) : NULL;
+    const char *sum = host_folded(e, in, cell, reg(e, in->a[0], f, v, r), y);
+    if (some) sum = emit_text(e, "sel_v%s(%s, %s, %s)", ty_text(in->ty), only(e, some), sum, cell);
     line(e, "%s = %s;", cell, sum);
 }
 
@@ -425,11 +431,9 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, const char 
         line(e, "st_%s(%s, %s);", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r),
              reg(e, in->a[1], f, v, r));
         return;
-    case K_FOLD: fold_into(e, folded(e, in->imm, s, f, r), in->op, in->ty, reg(e, in->a[0], f, v, r), some); return;
+    case K_FOLD: fold_into(e, in, folded(e, in->imm, s, f, r), f, v, r, some); return;
     case K_FOLD2: fold_arg(e, i, f, v, r, some); return;
-    case K_PACKFOLD:
-        fold_into(e, emit_text(e, "v%d_%d", i, r), in->op, in->ty, reg(e, in->a[0], f, v, r), some);
-        return;
+    case K_PACKFOLD: fold_into(e, in, emit_text(e, "v%d_%d", i, r), f, v, r, some); return;
     case K_ACTIVE:
         line(e, "v%d_%d = v%d_%d + %s;", i, r, i, r,
              some ? emit_text(e, "sel_vf32(%s, bc_vf32(1), bc_vf32(0))", only(e, some)) : "bc_vf32(1)");

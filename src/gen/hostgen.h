@@ -8,6 +8,7 @@
 const char *host_scalar_type(Ty t);
 const char *host_literal(Emit *e, Ty ty, Num c);
 const char *host_apply(Emit *e, Op op, bool vector, Ty ty, const char *x, const char *y, const char *z);
+const char *host_folded(Emit *e, const Ins *in, const char *cell, const char *x, const char *y); /* y: of a product */
 Ty host_name_type(const Emit *e, const Ins *in); /* that a function's name carries */
 Ty host_tensor_type(const Emit *e, int param);
 Ty host_cell_type(const Emit *e, int cell);

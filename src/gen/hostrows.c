@@ -207,7 +207,8 @@ static void fold(Emit *e, int i, const Step *s, int f) {
         const char *c = in->k == K_PACKFOLD ? many(e, i, 0, r) : cell(e, in->imm, (int)((s->mod + f) % q->acc), r);
         if (in->k == K_FOLD && cell_is_array(e, q))
             c = emit_text(e, "c%d[(%s + %d) %% %d * %d + %d]", in->imm, s->chunk, f, q->acc, e->R, r);
-        line(e, "%s = %s;", c, host_apply(e, in->op, true, in->ty, c, reg(e, in->a[0], f, r), NULL));
+        const char *y = ins_has(in, 1) ? reg(e, in->a[1], f, r) : NULL;
+        line(e, "%s = %s;", c, host_folded(e, in, c, reg(e, in->a[0], f, r), y));
     }
 }
 

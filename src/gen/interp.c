@@ -260,9 +260,14 @@ static void do_op(const Run *r, const Ins *in, Num *d, int n) {
         d[j] = num_op(in->op, t, in->to, s[0].p[j * s[0].step], s[1].p[j * s[1].step], s[2].p[j * s[2].step]);
 }
 
+/* The accumulator c with one more element, or product. */
+static Num folded(const Ins *in, Num c, Num x, Num y) {
+    return in->op == OP_FMA ? num_op(OP_FMA, in->ty, TY_NONE, x, y, c) : num_op(in->op, in->ty, TY_NONE, c, x, x);
+}
+
 static Err fold(Run *r, int i) {
     const Ins *in = &r->k->ins[i];
-    Src x = source(r, in->a[0]), y = source(r, in->k == K_FOLD2 ? in->a[1] : -1);
+    Src x = source(r, in->a[0]), y = source(r, in->k == K_FOLD2 || ins_has(in, 1) ? in->a[1] : -1);
     int nacc = r->k->cell[in->imm].acc;
     for (int j = 0; j < r->active; j++) {
         int acc = (int)((r->chunk0 + j / r->V) % nacc);
@@ -271,7 +276,7 @@ static Err fold(Run *r, int i) {
         if (e == OK && in->k == K_FOLD2) e = cell_at(r, i, in->imm + 1, acc, &ci);
         if (e != OK) return e;
         if (!ci)
-            *c = num_op(in->op, in->ty, TY_NONE, *c, v, v);
+            *c = folded(in, *c, v, vi);
         else if (beats(in->op, in->ty, v, vi.i, *c, ci->i))
             *c = v, *ci = vi;
     }
@@ -344,7 +349,8 @@ static Err do_ins(Run *r, int i, int n) {
         break;
     case K_PACKFOLD:
         *d = in->c;
-        for (int j = 0; j < r->active; j++) *d = num_op(in->op, in->ty, TY_NONE, *d, a.p[j * a.step], *d);
+        if (!ins_has(in, 1)) b = a;
+        for (int j = 0; j < r->active; j++) *d = folded(in, *d, a.p[j * a.step], b.p[j * b.step]);
         break;
     case K_ROWGET:
     case K_ROWPUT: {

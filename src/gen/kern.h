@@ -37,17 +37,18 @@ typedef enum KOp {
     K_STOREP, /* pack store of a[2] (ELEM or lower): as K_LOADP */
     K_STORE1, /* store of a[2] at a[0] (i64): in a block (both ROW) by lane 0 of the row; in a sweep one an active
                  element */
-    K_GET,  /* stripe `imm` at the element's slot (serial point a[0] of the stripe's domain, or -1); the sweep's mapped
-               axes are the stripe's  ELEM */
-    K_PUT,  /* stripe `imm` = a[1]; a[0] as K_GET; becomes readable in later sweeps and later in this step */
-    K_INIT, /* cell `imm` = k, all accumulators                    (LANE, in a block) */
-    K_FOLD, /* cell `imm` accumulator (chunk mod acc) = op(cell, a[0]) for each active element in order (sweep); a[0] of
-               any rank */
-    K_FOLD2,   /* pair of cells imm (value), imm+1 (index): if a[0] beats the value (op MAX or MIN; NaN beats all; first
-                  wins) take a[0], a[1] */
-    K_CELL,    /* reads cell `imm`, accumulator `acc`                 LANE in a block, PACK in a sweep (acc 0) */
-    K_SETCELL, /* cell `imm`, accumulator 0 = a[0]                    (LANE or PACK) */
-    K_PACKFOLD, /* op over the step's active elements of a[0], in order, from identity k  PACK */
+    K_GET,   /* stripe `imm` at the element's slot (serial point a[0] of the stripe's domain, or -1); the sweep's mapped
+                axes are the stripe's  ELEM */
+    K_PUT,   /* stripe `imm` = a[1]; a[0] as K_GET; becomes readable in later sweeps and later in this step */
+    K_INIT,  /* cell `imm` = k, all accumulators                    (LANE, in a block) */
+    K_FOLD,  /* cell `imm` accumulator (chunk mod acc) = op(cell, a[0]), or fma(a[0], a[1], cell), for each active
+                element  in order (sweep); operands of any rank */
+    K_FOLD2, /* pair of cells imm (value), imm+1 (index): if a[0] beats the value (op MAX or MIN; NaN beats all; first
+                wins) take a[0], a[1] */
+    K_CELL,  /* reads cell `imm`, accumulator `acc`                 LANE in a block, PACK in a sweep (acc 0) */
+    K_SETCELL,  /* cell `imm`, accumulator 0 = a[0]                    (LANE or PACK) */
+    K_PACKFOLD, /* op over the step's active elements of a[0], or fma of a[0] and a[1], in order, from identity k  PACK
+                 */
     K_JOIN,     /* op over the row's lanes of a[0] (LANE)              ROW */
     K_JOIN2,    /* as K_FOLD2 over lanes of a[0], a[1]; result the value; the instruction after it is K_JOIN2I  ROW */
     K_JOIN2I,   /* the index of the preceding K_JOIN2, i64             ROW */
@@ -156,6 +157,8 @@ const char *op_name(Op op);    /* ADD, MUL, CAST; in a kern's text in small lett
 bool op_named(const char *s, Op *out);
 const char *pass_text(int level);         /* subgroups groups splits */
 int pass_count(const Kern *k, int level); /* subgroups of a group, groups of the cluster, splits */
+bool ins_has(const Ins *in, int operand); /* of those in the text: does its operator take it? */
+Op ins_joins(const Ins *in);              /* of a fold: the operator by which what it folded meets; of fma: addition */
 int ins_operands(
     const Ins *in,
     int at[3]); /* which of a[] the instruction has a place for (they may be -1 where optional), and how many */

@@ -230,7 +230,7 @@ static bool read_ins(Reader *r, char *w) {
         case '1':
         case '2': {
             int o = *f - '0';
-            if (in.k == K_OP && o >= op_info(in.op)->arity) break;
+            if (!ins_has(&in, o)) break;
             while (*r->p == ' ') r->p++;
             if (r->p[0] == '_')
                 fine = word(r)[1] ? bad(r, "an operand", NULL) : true;

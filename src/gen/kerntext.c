@@ -19,11 +19,11 @@ static const KInfo infos[K_COUNT] = {
     [K_GET] = {"get", "=trS0"},
     [K_PUT] = {"put", "tS01"},
     [K_INIT] = {"init", "tCk"},
-    [K_FOLD] = {"fold", "otC0"},
+    [K_FOLD] = {"fold", "otC01"},
     [K_FOLD2] = {"fold2", "otC01"},
     [K_CELL] = {"cell", "=trCa"},
     [K_SETCELL] = {"setcell", "tC0"},
-    [K_PACKFOLD] = {"packfold", "=otrk0"},
+    [K_PACKFOLD] = {"packfold", "=otrk01"},
     [K_JOIN] = {"join", "=otr0"},
     [K_JOIN2] = {"join2", "=otr01"},
     [K_JOIN2I] = {"join2i", "=tr"},
@@ -46,12 +46,23 @@ bool ins_makes(const Ins *in) {
     return infos[in->k].fields[0] == '=';
 }
 
+/* A fold's operator has the accumulator besides. */
+bool ins_has(const Ins *in, int operand) {
+    const bool folds = in->k == K_FOLD || in->k == K_PACKFOLD;
+    if (in->k != K_OP && !folds) return true;
+    return (int)in->op >= 0 && in->op < OP_COUNT && operand < op_info(in->op)->arity - folds;
+}
+
+Op ins_joins(const Ins *in) {
+    return in->op == OP_FMA ? OP_ADD : in->op;
+}
+
 int ins_operands(const Ins *in, int at[3]) {
     int n = 0;
     for (const char *f = infos[in->k].fields; *f; f++) {
         if (*f < '0' || *f > '2') continue;
         int i = *f - '0';
-        if (in->k == K_OP && i >= op_info(in->op)->arity) continue;
+        if (!ins_has(in, i)) continue;
         at[n++] = i;
     }
     return n;
@@ -205,7 +216,7 @@ static void put_ins(const Kern *k, int i, Buf *out) {
         case '1':
         case '2': {
             int o = *f - '0';
-            if (in->k == K_OP && (in->op >= OP_COUNT || o >= op_info(in->op)->arity)) break;
+            if (!ins_has(in, o)) break;
             if (in->a[o] < 0)
                 buf_str(out, " _");
             else

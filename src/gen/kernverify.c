@@ -224,7 +224,8 @@ static Err check_operator(Walk *w, int i) {
     if (fine && in->k == K_OP)
         fine = op_info(in->op)->typing != TR_NONE;
     else if (fine)
-        fine = pair ? in->op == OP_MIN || in->op == OP_MAX : folds(in->op);
+        fine = pair ? in->op == OP_MIN || in->op == OP_MAX
+                    : folds(in->op) || (in->op == OP_FMA && (in->k == K_FOLD || in->k == K_PACKFOLD));
     if (!fine) FAIL_INS(S_KERN_OPERATOR, "operator number %d does not do that", (int)in->op);
     return OK;
 }
@@ -293,6 +294,7 @@ static Err check_types(Walk *w, int i) {
     case K_SETCELL:
     case K_SETPART:
         NEED("the value", type_of(w, in->a[0]), in->ty);
+        if (in->k == K_FOLD && ins_has(in, 1)) NEED("the factor", type_of(w, in->a[1]), in->ty);
         /* fall through */
     case K_INIT:
     case K_PART:
@@ -304,7 +306,10 @@ static Err check_types(Walk *w, int i) {
     case K_MEET:
     case K_PASS:
     case K_SAME:
-    case K_PACKFOLD: NEED("the value", type_of(w, in->a[0]), in->ty); break;
+    case K_PACKFOLD:
+        NEED("the value", type_of(w, in->a[0]), in->ty);
+        if (in->k == K_PACKFOLD && ins_has(in, 1)) NEED("the factor", type_of(w, in->a[1]), in->ty);
+        break;
     case K_ROWGET:
     case K_ROWPUT:
         NEED("the index", type_of(w, in->a[0]), TY_I64);
@@ -316,7 +321,7 @@ static Err check_types(Walk *w, int i) {
     }
     if (in->k == K_FOLD || in->k == K_FOLD2 || in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_PACKFOLD ||
         in->k == K_MEET) {
-        Ty t[2] = {in->ty, in->ty}, result;
+        Ty t[3] = {in->ty, in->ty, in->ty}, result;
         if (!op_type(in->op, t, &result) || result != in->ty)
             FAIL_INS(S_KERN_TYPE, "%s of %s", op_info(in->op)->text, ty_text(in->ty));
     }

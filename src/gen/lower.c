@@ -306,7 +306,8 @@ static void red_before_sweep(Low *l, const Sink *s, Home *h) {
     if (h->kept != MEET_AND_ADD_UP) h->a = a, h->b = b;
 }
 
-static void add_up(Low *l, const Val *v, int x, int index, Home *h, int at, bool stripe) {
+/* other: the index of an argmax, or the other factor of a product; -1: none */
+static void add_up(Low *l, const Val *v, int x, int other, Home *h, int at, bool stripe) {
     Ty ty = acc_type(l, v);
     Ins get = {.k = stripe ? K_GET : K_ROWGET,
                .ty = ty,
@@ -319,16 +320,16 @@ static void add_up(Low *l, const Val *v, int x, int index, Home *h, int at, bool
     if (stripe && h->b >= 0) l->k->stripe[h->b].last = l->sweep_node;
     int old = kb_ins(&l->b, get);
     if (!is_arg(v)) {
-        put.a[1] = kb_op(&l->b, red_op(l, v), old, x, -1);
+        put.a[1] = other >= 0 ? kb_op(&l->b, OP_FMA, x, other, old) : kb_op(&l->b, red_op(l, v), old, x, -1);
         kb_ins(&l->b, put);
         return;
     }
     get.ty = TY_I64, get.imm = h->b;
-    int where = kb_ins(&l->b, get), better = beats(l, arg_op(v), x, index, old, where);
+    int where = kb_ins(&l->b, get), better = beats(l, arg_op(v), x, other, old, where);
     put.a[1] = kb_op(&l->b, OP_WHERE, better, x, old);
     kb_ins(&l->b, put);
     put.ty = TY_I64, put.imm = h->b;
-    put.a[1] = kb_op(&l->b, OP_WHERE, better, index, where);
+    put.a[1] = kb_op(&l->b, OP_WHERE, better, other, where);
     kb_ins(&l->b, put);
 }
 
@@ -340,20 +341,24 @@ static void red_sweep(Low *l, const Sink *s, Home *h) {
         if (second) pair_sweep(l, pr, &h->pair);
         return;
     }
-    int x = operand(l, v), index = is_arg(v) ? position(l, v->over) : -1;
+    const Val *product = low_taken(l, s->at);
+    int x = product ? low_val(l, product->a[0]) : operand(l, v);
+    int other = product ? low_val(l, product->a[1]) : is_arg(v) ? position(l, v->over) : -1;
     uint32_t kept = red_dom(l, s)->axes & ~v->over;
     if (h->kept == ADD_UP_ROW) {
-        add_up(l, v, x, index, h, low_serial_index(l, kept), false);
+        add_up(l, v, x, other, h, low_serial_index(l, kept), false);
     } else if (h->kept == ADD_UP_LANE) {
         uint32_t serial = l->k->domain[l->k->stripe[h->a].domain].serial;
-        add_up(l, v, x, index, h, serial ? low_serial_index(l, serial) : -1, true);
+        add_up(l, v, x, other, h, serial ? low_serial_index(l, serial) : -1, true);
     } else {
         int cell = h->kept == MEET_AND_ADD_UP ? h->pair.cell[0] : h->a;
         Ins f = {.k = is_arg(v) ? K_FOLD2 : K_FOLD,
-                 .op = is_arg(v) ? arg_op(v) : red_op(l, v),
+                 .op = product     ? OP_FMA
+                       : is_arg(v) ? arg_op(v)
+                                   : red_op(l, v),
                  .ty = acc_type(l, v),
                  .rank = RANK_PACK,
-                 .a = {x, index, -1},
+                 .a = {x, other, -1},
                  .param = -1,
                  .imm = cell};
         kb_ins(&l->b, f);

@@ -54,6 +54,7 @@ typedef struct Low {
  * instead of at every step. */
 void low_hoist(Low *l, int val, int domain);
 int low_val(Low *l, int val);                 /* the instruction that has it */
+const Val *low_taken(const Low *l, int val);  /* the product that it takes in; NULL: none */
 void low_store(Low *l, int param, int x);     /* stores x to the in-place elements of an output */
 int low_coord(Low *l, int axis);              /* i64 coordinate */
 int low_points(Low *l, uint32_t axes, Ty ty); /* product of their extents; i32 where index=32 */

@@ -32,25 +32,23 @@ static void cell_set(Low *l, int cell, int x) {
             .k = K_SETCELL, .ty = l->k->cell[cell].ty, .rank = RANK_PACK, .a = {x, -1, -1}, .param = -1, .imm = cell});
 }
 
-static void fold(Low *l, int cell, Op op, int x) {
-    kb_ins(&l->b, (Ins){.k = K_FOLD,
-                        .op = op,
-                        .ty = l->k->cell[cell].ty,
-                        .rank = RANK_PACK,
-                        .a = {x, -1, -1},
-                        .param = -1,
-                        .imm = cell});
+static void fold(Low *l, Ins f, int cell) {
+    f.k = K_FOLD, f.ty = l->k->cell[cell].ty, f.rank = RANK_PACK, f.imm = cell;
+    kb_ins(&l->b, f);
 }
 
-static int pack_fold(Low *l, Op op, int x, double identity) {
-    Ty ty = l->k->ins[x].ty;
-    return kb_ins(&l->b, (Ins){.k = K_PACKFOLD,
-                               .op = op,
-                               .ty = ty,
-                               .rank = RANK_PACK,
-                               .a = {x, -1, -1},
-                               .param = -1,
-                               .c = ty_num(ty, identity, 0)});
+static int pack_fold(Low *l, Ins f, double identity) {
+    f.k = K_PACKFOLD, f.ty = l->k->ins[f.a[0]].ty, f.rank = RANK_PACK, f.c = ty_num(f.ty, identity, 0);
+    return kb_ins(&l->b, f);
+}
+
+/* What is folded: x by an operator, or the squares of d. */
+static Ins each(Op op, int x) {
+    return (Ins){.op = op, .a = {x, -1, -1}, .param = -1};
+}
+static Ins each_square(Low *l, int d) {
+    if (!l->plan->contract) return each(OP_ADD, op2(l, OP_MUL, d, d));
+    return (Ins){.op = OP_FMA, .a = {d, d, -1}, .param = -1};
 }
 
 /* m, or 0 where m is -inf: no element yet, or only -inf ones; exp(x - 0) is then 0 as it must be. */
@@ -95,22 +93,23 @@ void pair_sweep(Low *l, const Pair *pr, PairCells *c) {
     int x = low_val(l, pr->x);
     if (pr->stat == STAT_ONLINE) {
         Op max = online_max(l, pr);
-        int m0 = cell_get(l, c->cell[0], RANK_PACK), m1 = op2(l, max, m0, pack_fold(l, max, x, -INFINITY));
+        int m0 = cell_get(l, c->cell[0], RANK_PACK), m1 = op2(l, max, m0, pack_fold(l, each(max, x), -INFINITY));
         int m = finite_max(l, m1);
         int e = exp_of(l, op2(l, OP_SUB, x, m));
         int scale = exp_of(l, op2(l, OP_SUB, m0, m));
-        int s0 = cell_get(l, c->cell[1], RANK_PACK), s = kb_op(&l->b, OP_FMA, s0, scale, pack_fold(l, OP_ADD, e, 0));
+        int s0 = cell_get(l, c->cell[1], RANK_PACK),
+            s = kb_op(&l->b, OP_FMA, s0, scale, pack_fold(l, each(OP_ADD, e), 0));
         cell_set(l, c->cell[0], m1);
         cell_set(l, c->cell[1], s);
     } else if (pr->stat == STAT_SHIFTED) {
         int d = op2(l, OP_SUB, x, c->shift);
-        fold(l, c->cell[0], OP_ADD, d);
-        fold(l, c->cell[1], OP_ADD, op2(l, OP_MUL, d, d));
+        fold(l, each(OP_ADD, d), c->cell[0]);
+        fold(l, each_square(l, d), c->cell[1]);
     } else {
         Ty ty = l->p->val[pr->second].ty;
-        int n = active(l, ty), one = fconst(l, n, 1), sum = pack_fold(l, OP_ADD, x, 0);
+        int n = active(l, ty), one = fconst(l, n, 1), sum = pack_fold(l, each(OP_ADD, x), 0);
         int mean = op2(l, OP_DIV, sum, op2(l, OP_MAX, n, one)), d = op2(l, OP_SUB, x, mean);
-        int m2 = pack_fold(l, OP_ADD, op2(l, OP_MUL, d, d), 0);
+        int m2 = pack_fold(l, each_square(l, d), 0);
         int sum0 = cell_get(l, c->cell[0], RANK_PACK), n0 = cell_get(l, c->cell[1], RANK_PACK);
         int mean0 = cell_get(l, c->cell[2], RANK_PACK), m20 = cell_get(l, c->cell[3], RANK_PACK);
         int n1 = op2(l, OP_ADD, n0, n), share = op2(l, OP_DIV, n, op2(l, OP_MAX, n1, one));

@@ -403,6 +403,20 @@ static bool by_reciprocal(const Low *l, const Val *v) {
     return v->op == OP_DIV && v->ty == TY_F32 && l->plan->div == DIV_RECIPROCAL && l->p->val[v->a[1]].op != OP_CONST;
 }
 
+const Val *low_taken(const Low *l, int val) {
+    const int i = l->plan->contract ? l->pb->takes[val] : -1;
+    return i < 0 ? NULL : &l->p->val[l->p->val[val].a[i]];
+}
+
+/* x y + z, x y - z or z - x y, rounded once; of two factors the one is negated that is the same for more elements. */
+static int contracted(Low *l, const Val *v, const Val *product) {
+    const bool second = product == &l->p->val[v->a[1]];
+    int x = low_val(l, product->a[0]), y = low_val(l, product->a[1]), z = low_val(l, v->a[!second]);
+    int *negated = !second ? &z : rank_of(l, y) < rank_of(l, x) ? &y : &x;
+    if (v->op == OP_SUB) *negated = kb_op(&l->b, OP_NEG, *negated, -1, -1);
+    return kb_op(&l->b, OP_FMA, x, y, z);
+}
+
 static int compute(Low *l, int val) {
     const Val *v = &l->p->val[val];
     int x[3] = {-1, -1, -1};
@@ -418,6 +432,7 @@ static int compute(Low *l, int val) {
         return load_at(l, v->param, address(l, v->param, NULL), l->plan->load);
     default: break;
     }
+    if (low_taken(l, val)) return contracted(l, v, low_taken(l, val));
     for (int i = 0; i < op_info(v->op)->arity; i++) x[i] = low_val(l, v->a[i]);
     /* of the row, or of a segment: one value for all elements of a pack at least */
     if (by_reciprocal(l, v) && rank_of(l, x[0]) == RANK_ELEM &&

@@ -29,6 +29,7 @@ typedef struct OracleOptions {
     bool reciprocal;  /* f32 divisions by a row's own value may multiply by its reciprocal: 2 ulp */
     bool fast_exp;    /* exp of f32, with native_math by the hardware's 2^(x log2 e): relative 2^-22 + |x| 2^-23,
                          subnormals    may be 0; without it within 2 ulp */
+    bool contract;    /* additions may take products in before these are rounded, or too large for their type */
     bool native_math; /* the device's own functions: 4 ulp, and 2 for divisions and roots of f32 */
 } OracleOptions;
 

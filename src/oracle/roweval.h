@@ -134,5 +134,5 @@ void NAME(row_eval)(Work *w, int val) {
     else if (v->ty == TY_BOOL)
         NAME(map_compare)(v->op, a, x->col.v, x->col.e, x->n);
     else
-        NAME(map_floats)(w, v->op, v->ty, a, w->node[v->a[0]].positive, x->col.v, x->col.e, x->n);
+        NAME(map_floats)(w, v, a, x->col.v, x->col.e, x->n);
 }

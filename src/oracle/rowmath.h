@@ -142,7 +142,8 @@ static inline bool NAME(rounded)(const Lim *l, REAL v, REAL g, REAL k, REAL tiny
 }
 
 /* The closer look: v or g is not finite, or the result may overflow. */
-static void NAME(settle)(const Lim *l, Op op, int arity, const NAME(Ends) * a, REAL g, REAL k, REAL *v, double *e) {
+static void NAME(settle)(const Lim *l, Op op, int arity, const NAME(Ends) * a, REAL g, REAL k, bool unrounded, REAL *v,
+                         double *e) {
     if (isnan(*v) || isinf(*v)) {
         *e = NAME(certain)(op, arity, a, *v) ? 0 : INF;
         return;
@@ -153,7 +154,7 @@ static void NAME(settle)(const Lim *l, Op op, int arity, const NAME(Ends) * a, R
     const REAL r = fabs(*v);
     g += k * (r + g);
     *e = r + g < (REAL)l->over ? (double)g : INF;
-    if (*e == INF && r - g >= (REAL)l->over) {
+    if (*e == INF && r - g >= (REAL)l->over && !unrounded) {
         *v = copysign((REAL)INF, *v);
         *e = 0;
     }
@@ -163,7 +164,10 @@ static inline bool NAME(fits_f32)(const Lim *l, REAL v) {
     return l == &lim_f32 ? (REAL)(float)v == v : (REAL)(double)v == v;
 }
 
-static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positive, REAL *v, double *e, int64_t n) {
+static void NAME(map_floats)(Work *w, const Val *val, const Opd *a, REAL *v, double *e, int64_t n) {
+    const Op op = val->op;
+    const Ty ty = val->ty;
+    const bool a0_positive = w->node[val->a[0]].positive, unrounded = w->node[val - w->p->val].unrounded;
     const OpInfo *o = op_info(op);
     const Lim *l = ty == TY_F64 ? &lim_f64 : &lim_f32;
     const double ulp = work_ulp(w, op, ty);
@@ -189,7 +193,7 @@ static void NAME(map_floats)(Work *w, Op op, Ty ty, const Opd *a, int a0_positiv
             if (ulp == 0.5 && g == 0 && NAME(fits_f32)(l, v[i]) && ex == 0)                                         \
                 e[i] = 0;                                                                                           \
             else if (!NAME(rounded)(l, v[i], g, k, tiny, &e[i]))                                                    \
-                NAME(settle)(l, op, o->arity, ends, g, k, &v[i], &e[i]);                                            \
+                NAME(settle)(l, op, o->arity, ends, g, k, unrounded, &v[i], &e[i]);                                 \
         }                                                                                                           \
         break;
     switch (op) {

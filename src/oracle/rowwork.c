@@ -104,6 +104,19 @@ static void find_pairs(const Prog *p, const Shape *s, Node *node) {
     }
 }
 
+/* Squares that are only summed up are infinite together where one is. */
+static void find_products(const Prog *p, Node *node) {
+    for (int i = 0; i < p->nvals; i++) {
+        const Val *v = &p->val[i];
+        const bool adds = v->op == OP_ADD || v->op == OP_SUB;
+        const bool sums = v->op == OP_RED && (v->red == RED_SUM || v->red == RED_MEAN);
+        for (int k = 0; k < (adds ? 2 : sums); k++) {
+            const Val *q = &p->val[v->a[k]];
+            if (q->op == OP_MUL && (adds || q->a[0] != q->a[1])) node[v->a[k]].unrounded = true;
+        }
+    }
+}
+
 /* ---- memory: values whose last use is past give their columns to later ones of the same length ---- */
 typedef struct Slot {
     Col col;
@@ -177,6 +190,7 @@ Err work_new(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Oracle
     if (err) return err;
     w->node = NEWN(cx->a, Node, p->nvals);
     find_pairs(p, s, w->node);
+    if (o->contract) find_products(p, w->node);
     for (int i = 0; i < p->nouts; i++) w->node[p->out[i].val].needed = true;
     for (int i = p->nvals - 1; i >= 0; i--) {
         int dep[3 + MAX_RANK + 2];

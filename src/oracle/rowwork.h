@@ -23,6 +23,7 @@ typedef struct Node {
     bool shift_mean; /* the mean, or its sum, that a variance is taken about: shifted and Welford plans compute it with
                         the variance */
     bool online;     /* sum(exp(x - max(x))) */
+    bool unrounded;  /* a product that an addition may take in: too large for its type, it need not be infinite */
     int centred;     /* of sum or mean of (x - mean(x))^2: x; else -1 */
     const int64_t **set; /* of an argmax: as in Expect; lists live until the next row */
 } Node;

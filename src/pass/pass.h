@@ -21,6 +21,10 @@ typedef struct Range {
 } Range;
 const Range *pass_ranges(Cx *cx, const Prog *p, const Shape *s); /* one a value of a simplified program */
 
+/* With contract=on additions, subtractions and sums of floats take in a product that nothing else needs, and round
+ * once: by value of a simplified program, the operand (0, 1) whose product it takes; -1: none. */
+const int *pass_contracts(Cx *cx, const Prog *p);
+
 enum { MAX_DOMAINS = 16, MAX_SINKS = 96, MAX_CANDS = 64, MAX_PAIRS = 16 };
 
 /* An index space swept together. The serial axes are looped over by every lane; the mapped ones, flattened in axis

@@ -28,7 +28,14 @@ Err problem_make(Cx *cx, const Prog *source, const Shape *s, const Caps *caps, u
     if (e) return e;
     out->prog = pass_simplify(cx, source, &out->shape);
     out->range = pass_ranges(cx, out->prog, &out->shape);
+    out->takes = pass_contracts(cx, out->prog);
     return OK;
+}
+
+bool problem_is_taken(const Problem *pb, int val) {
+    for (int v = 0; v < pb->prog->nvals; v++)
+        if (pb->takes[v] >= 0 && pb->prog->val[v].a[pb->takes[v]] == val) return true;
+    return false;
 }
 
 /* ---- holds ---- */
@@ -171,6 +178,9 @@ static Err check_holds(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
         const Cand *c = &sc->cand[i];
         Hold h = plan_hold_of(plan, c);
         Err e = check_hold(cx, pb, c, h);
+        if (!e && plan->contract && hold_keeps(h) && problem_is_taken(pb, c->val)) /* it is never there by itself */
+            e = diag(cx, S_PLAN_CONTRACT, pb->prog->val[c->val].at, "recompute, or contract=off",
+                     "contract=on with hold.%s=%s: an addition takes the product in", c->name, hold_text(h));
         if (e) return e;
         if (h != HOLD_OUTPUT) continue;
         if (lives_in[c->output])
@@ -220,6 +230,9 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->exp == EXP_FAST && kind != KIND_HOST && (kind != KIND_CUDA || pb->caps.poly_math))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "exp=fast: not on %s machines%s", kind_text(kind),
                     pb->caps.poly_math ? " with rowfold's own functions" : "");
+    if (plan->contract && kind == KIND_HOST && pb->caps.isa == ISA_PORTABLE)
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "contract=on: not on %s machines without an instruction for it",
+                    kind_text(kind));
     if (plan->cluster > (pb->caps.max_cluster > 1 && kind == KIND_CUDA ? pb->caps.max_cluster : 1))
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "cluster=%d on a %s machine: most=%d", plan->cluster,
                     kind_text(kind), kind == KIND_CUDA ? pb->caps.max_cluster : 1);
@@ -355,11 +368,12 @@ static Err check_fixed(Cx *cx, const Problem *pb, const Plan *plan) {
         return diag(cx, S_PLAN_FIXED, NOWHERE, "V=1",
                     "order=fixed with V=%d: neighbouring elements belong to different partials", plan->V);
     if (plan->combine != COMBINE_OUTER || plan->stat != STAT_TWO_PASS || plan->div != DIV_EXACT ||
-        plan->exp == EXP_FAST)
-        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact exp=exact or own",
-                    "order=fixed with combine=%s stat=%s div=%s exp=%s", dim_info(DIM_combine)->word[plan->combine],
-                    stat_text((Stat)plan->stat), dim_info(DIM_div)->word[plan->div],
-                    dim_info(DIM_exp)->word[plan->exp]);
+        plan->exp == EXP_FAST || plan->contract)
+        return diag(cx, S_PLAN_FIXED, NOWHERE, "combine=outer stat=two-pass div=exact exp=exact or own contract=off",
+                    "order=fixed with combine=%s stat=%s div=%s exp=%s contract=%s",
+                    dim_info(DIM_combine)->word[plan->combine], stat_text((Stat)plan->stat),
+                    dim_info(DIM_div)->word[plan->div], dim_info(DIM_exp)->word[plan->exp],
+                    dim_info(DIM_contract)->word[plan->contract]);
     return OK;
 }
 
@@ -417,6 +431,8 @@ static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
                         "W=%d V=%d U=%d flight=%d: need=%lld registers in one step's text, budget=%d", plan->W, plan->V,
                         plan->U, plan->flight, (long long)need, MAX_TEXT_REGISTERS);
     }
+    if (plan->contract && plan->order == ORDER_SERIAL)
+        return diag(cx, S_PLAN_CONTRACT, NOWHERE, "contract=off", "contract=on with order=serial");
     if (plan->order == ORDER_FIXED) {
         Err e = check_fixed(cx, pb, plan);
         if (e) return e;

@@ -73,12 +73,15 @@ typedef struct Problem {
     const Prog *prog;   /* simplified */
     const Prog *source; /* as written */
     const Range *range; /* of each value of prog */
+    const int *takes;   /* of each value of prog: pass_contracts */
     Shape shape;        /* rows may be -1: not known */
     Caps caps;
     bool noalias;       /* inputs and outputs do not overlap (checked at every launch); without it nothing is held */
     bool summed_budget; /* the prior system's rule: stripes of all values added, not those that live at once */
     uint32_t strided;   /* bit p: parameter p's element strides are run-time arguments */
 } Problem;
+/* Is the value of prog a product that some addition takes in with contract=on? */
+bool problem_is_taken(const Problem *pb, int val);
 static inline bool problem_in_runs(const Problem *pb) { /* of sched_make */
     return pb->caps.kind == KIND_HOST;
 }

@@ -228,7 +228,7 @@ static bool is_named(const char *text, int d) {
 /* A fixed order leaves the other dimensions that shape a sum one value, but for those that the text names: what it asks
  * of them stands, and is refused where it does not go with the order. */
 static void fit_order(Cx *cx, const Problem *pb, Space *s, int order, const char *text) {
-    static const int one_dims[] = {DIM_V, DIM_stat, DIM_div, DIM_exp};
+    static const int one_dims[] = {DIM_V, DIM_stat, DIM_div, DIM_exp, DIM_contract};
     const int subgroup = pb->caps.subgroup;
     /* where the lanes of a subgroup are the hardware's, they alone are joined from the outside in; lanes in turn are
      * better many than none */
@@ -248,6 +248,16 @@ static void fit_order(Cx *cx, const Problem *pb, Space *s, int order, const char
         static const int single[] = {DIM_W, DIM_acc, DIM_flight};
         for (int i = 0; i < COUNT(single); i++)
             if (!is_named(text, single[i])) space_set(cx, s, single[i], (const int[]){1}, 1);
+    }
+}
+
+/* A product that the text wants kept is one that no addition takes in, unless the text says so. */
+static void fit_taken(Cx *cx, const Problem *pb, const Holdable *all, const char *text, Space *s) {
+    for (int i = 0; i < all->n && !is_named(text, DIM_contract); i++) {
+        const int at = find_hold(s, all->cand[i].name);
+        for (int k = 0; at >= 0 && s->asked[at] && k < s->nhold[at]; k++)
+            if (hold_keeps(s->hold[at][k]) && problem_is_taken(pb, all->cand[i].val))
+                space_set(cx, s, DIM_contract, (const int[]){0}, 1);
     }
 }
 
@@ -293,6 +303,7 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
         e = open_dim(cx, d, &it, s);
     }
     if (!e && is_named(whole, DIM_order) && s->n[DIM_order] == 1) fit_order(cx, pb, s, s->value[DIM_order][0], whole);
+    if (!e) fit_taken(cx, pb, &all, whole, s);
     return e;
 }
 
@@ -465,6 +476,7 @@ static void default_holds(Cx *cx, const Problem *pb, const Holdable *all, Space 
         const Val *v = &pb->prog->val[c->val];
         bool pinned = c->pinned != HOLD_AUTO;
         if (!c->load && !v->name && !pinned) continue; /* keeping an unnamed step loses to keeping what it is made of */
+        if (s->value[DIM_contract][0] && problem_is_taken(pb, c->val)) continue;
         bool weight = c->load && !(v->axes & pb->prog->row_axes); /* all rows read it: caches keep it */
         bool gpu = pb->caps.kind != KIND_HOST && !pb->caps.lanes_in_turn;
         /* a copy of what caches have, if there is nothing to convert and no stride to take twice */
@@ -551,6 +563,13 @@ static bool shows_exp(const Prog *p) {
     for (int i = 0; i < p->nouts; i++)
         if (p->param[p->out[i].param].ty == TY_F32 && made_of_exp(p, p->out[i].val)) return true;
     return false;
+}
+
+/* Does an addition take a product in, and has the machine an instruction for both? */
+static bool contracts(const Problem *pb) {
+    bool any = false;
+    for (int v = 0; v < pb->prog->nvals; v++) any |= pb->takes[v] >= 0;
+    return any && !(pb->caps.kind == KIND_HOST && pb->caps.isa == ISA_PORTABLE);
 }
 
 static bool only_rows(const Prog *p, int param) { /* one element a row */
@@ -706,6 +725,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     if (pb->caps.kind == KIND_CUDA) cuda_dims(cx, pb, n, ordered, out);
     if (columns) gpu_columns(cx, out);
     if (columns && pb->caps.kind == KIND_CUDA) split_columns(cx, pb, n, out);
+    if (contracts(pb)) space_set(cx, out, DIM_contract, (const int[]){1}, 1);
     default_holds(cx, pb, &all, out);
     if (turns && !ordered) {
         space_set(cx, out, DIM_acc, (const int[]){16, 32}, 2);

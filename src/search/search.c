@@ -26,6 +26,7 @@ static OracleOptions widest(const Search *s, Trial *const *list, int64_t n, int 
         o.joins = o.joins > q.joins ? o.joins : q.joins;
         o.reciprocal |= q.reciprocal;
         o.fast_exp |= q.fast_exp;
+        o.contract |= q.contract;
         o.native_math |= q.native_math;
     }
     return o;

@@ -87,10 +87,10 @@ static json_t *real_json(double x) {
 
 struct json_t *ask_json(const Ask *q) {
     const OracleOptions *o = &q->bounds;
-    return json_pack("{s:I,s:i,s:i,s:b,s:b,s:b,s:i,s:i,s:I,s:f}", "serial", (json_int_t)o->serial, "joins", o->joins,
-                     "stat", (int)o->stat, "reciprocal", o->reciprocal, "fast_exp", o->fast_exp, "native_math",
-                     o->native_math, "threads", q->threads, "samples", q->samples, "sample_ns",
-                     (json_int_t)q->sample_ns, "give_up_ns", q->give_up_ns);
+    return json_pack("{s:I,s:i,s:i,s:b,s:b,s:b,s:b,s:i,s:i,s:I,s:f}", "serial", (json_int_t)o->serial, "joins",
+                     o->joins, "stat", (int)o->stat, "reciprocal", o->reciprocal, "fast_exp", o->fast_exp, "contract",
+                     o->contract, "native_math", o->native_math, "threads", q->threads, "samples", q->samples,
+                     "sample_ns", (json_int_t)q->sample_ns, "give_up_ns", q->give_up_ns);
 }
 
 bool ask_read(const struct json_t *j, Ask *q) {
@@ -100,6 +100,7 @@ bool ask_read(const struct json_t *j, Ask *q) {
                           .stat = (Stat)stat,
                           .reciprocal = yes(j, "reciprocal"),
                           .fast_exp = yes(j, "fast_exp"),
+                          .contract = yes(j, "contract"),
                           .native_math = yes(j, "native_math")},
                .threads = small(j, "threads"),
                .samples = small(j, "samples"),

@@ -16,6 +16,7 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_overlap: return c->kind == KIND_CUDA ? v : 0;
     case DIM_exp:
         return v != EXP_FAST || c->kind == KIND_HOST || (c->kind == KIND_CUDA && !c->poly_math) ? v : EXP_EXACT;
+    case DIM_contract: return c->kind == KIND_HOST && c->isa == ISA_PORTABLE ? 0 : v;
     case DIM_cluster: return c->kind == KIND_CUDA && c->max_cluster > 1 && !rng_int(r, 6) ? v : 1;
     case DIM_segments: return c->kind != KIND_HOST && !rng_int(r, 4) ? v : 0;
     case DIM_stages: return c->kind == KIND_CUDA && !rng_int(r, 4) ? v : 0;

@@ -22,7 +22,7 @@ static void evaluate(Mem *m, Program *p) {
         const PParam *q = &p->param[i];
         in[i] = (Tensor){.ty = q->ty, .rank = q->rank, .fill = FILL_SPECIAL, .row = 3, .seed = 7, .index_bound = 3};
     }
-    const Rules r = {4, 4, 1, 0, WELFORD, true, false, true};
+    const Rules r = {4, 4, 1, 0, WELFORD, true, false, true, true};
     Eval *e = eval_new(m, p, in, scalar, &r, &why);
     const int64_t at[AXES] = {0};
     if (!e) return;

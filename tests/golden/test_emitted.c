@@ -18,11 +18,11 @@ static const struct {
     const char *kernel, *machine, *plan;
 } row[] = {
     {"softmax", "avx512", "W=32 U=2 acc=2 hold.x=register hold.e=output"},
-    {"rmsnorm", "avx2", "W=8 V=2 flight=2 hold.x=register"},
+    {"rmsnorm", "avx2", "W=8 V=2 flight=2 hold.x=register contract=on"},
     {"layernorm", "portable", "W=4 stat=welford index=32"},
     {"rmsnorm_fp8_groups", "avx512", "W=16 fuse=off combine=outer hold.x=register"},
     {"log_softmax", "opencl", "W=16 V=2 P=2 hold.x=register"},
-    {"residual_layernorm", "m1max", "W=64 V=2 P=2 hold.s=shared"},
+    {"residual_layernorm", "m1max", "W=64 V=2 P=2 hold.s=shared contract=on"},
 };
 
 static const char *const ending[KIND_COUNT] = {

@@ -1,5 +1,6 @@
 /* The order of combination is the caller's choice: order=fixed gives the same bits for every plan, subgroup and hold;
- * order=serial is a left fold. */
+ * order=serial is a left fold. With contract=on additions take products in, in every sweep alike. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,13 +13,26 @@
 #include "../../src/lang/lang.h"
 #include "../../src/oracle/oracle.h"
 
-static const char program[] = "kernel softmax for rows (x: in T[rows, n], y: out T[rows, n]) {\n"
-                              "    m = max(x)\n    e = exp(x - m)\n    y = e / sum(e)\n}\n"
-                              "kernel layernorm for rows (x: in T[rows, n], g: in T[n], y: out T[rows, n]) {\n"
-                              "    mu = mean(x)\n    c = x - mu\n    y = c * rsqrt(mean(c * c) + 1e-5) * g\n}\n"
-                              "kernel total for rows (x: in T[rows, n], s: out f32[rows]) { s = sum(x) }\n"
-                              "kernel groups for rows (x: in T[rows, g, n], s: out f32[rows], t: out f32[rows, g]) {\n"
-                              "    s = sum(x)\n    t = sum(abs(x) over n)\n}\n";
+static const char program[] =
+    "kernel softmax for rows (x: in T[rows, n], y: out T[rows, n]) {\n"
+    "    m = max(x)\n    e = exp(x - m)\n    y = e / sum(e)\n}\n"
+    "kernel layernorm for rows (x: in T[rows, n], g: in T[n], y: out T[rows, n]) {\n"
+    "    mu = mean(x)\n    c = x - mu\n    y = c * rsqrt(mean(c * c) + 1e-5) * g\n}\n"
+    "kernel total for rows (x: in T[rows, n], s: out f32[rows]) { s = sum(x) }\n"
+    "kernel groups for rows (x: in T[rows, g, n], s: out f32[rows], t: out f32[rows, g]) {\n"
+    "    s = sum(x)\n    t = sum(abs(x) over n)\n}\n"
+    "kernel taken for rows (x: in T[rows, n], r: in T[rows, n], g: in T[n], y: out T[rows, n],\n"
+    "                       z: out T[rows, n], w: out T[rows, n], s: out f32[rows]) {\n"
+    "    y = x * g + r\n    z = r * g - x\n    w = g - x * x\n    s = sum(x * r)\n}\n"
+    "kernel again for rows (x: in T[rows, n], g: in T[n], y: out T[rows, n]) {\n"
+    "    p = x * g\n    a = p + x\n    y = a - max(a)\n}\n"
+    "kernel kept for rows (x: in T[rows, n], g: in T[n], y: out T[rows, n]) {\n"
+    "    hold p: register\n    p = x * g\n    a = p + x\n    y = a - max(a)\n}\n"
+    "kernel shared for rows (x: in T[rows, n], y: out T[rows, n]) {\n"
+    "    q = x * x\n    y = (q - 1) / (q + 1)\n}\n"
+    "kernel wide for rows (x: in T[rows, n], g: in T[n], r: in T[rows], y: out T[rows, n]) {\n"
+    "    y = (x + g * g) - r * r\n}\n"
+    "kernel left for rows (x: in T[rows, n], s: out f32[rows]) { s = sum(x * x) @ordered }\n";
 
 typedef struct Desk {
     Cx cx;
@@ -159,6 +173,114 @@ static const char *refused(Desk *d, const char *text, const char *slug) {
     return own.first->msg;
 }
 
+static float elem(const Desk *d, int param, int64_t i) {
+    return ((const float *)d->mem[param])[i];
+}
+
+static void products_are_taken_in(void **state) {
+    (void)state;
+    enum { N = 77 };
+    Desk d;
+    open_desk(&d, "taken", "avx512", N, TY_F32);
+    for (int on = 0; on < 2; on++) {
+        run(&d, on ? "W=1 contract=on" : "W=1");
+        for (int64_t r = 0; r < d.rows; r++) {
+            float sum = 0;
+            for (int64_t i = r * N; i < (r + 1) * N; i++) {
+                const float x = elem(&d, 0, i), b = elem(&d, 1, i), g = elem(&d, 2, i % N), xg = x * g, bg = b * g;
+                const float xx = x * x, xb = x * b;
+                const float want[] = {on ? fmaf(x, g, b) : xg + b, on ? fmaf(b, g, -x) : bg - x,
+                                      on ? fmaf(-x, x, g) : g - xx};
+                sum = on ? fmaf(x, b, sum) : sum + xb;
+                for (int q = 0; q < 3; q++) assert_memory_equal(&((float *)d.mem[3 + q])[i], &want[q], sizeof *want);
+            }
+            assert_memory_equal(&((float *)d.mem[6])[r], &sum, sizeof sum);
+        }
+    }
+    close_desk(&d);
+}
+
+/* Fused multiplications and additions of elements and sums in a plan's kern. */
+static int fused(Desk *d, const char *text) {
+    Plan plan;
+    Kern *k;
+    int n = 0;
+    assert_int_equal(plan_read(&d->cx, text, &plan), OK);
+    assert_int_equal(kern_lower(&d->cx, &d->pb, &plan, &k), OK);
+    for (int i = 0; i < k->nins; i++) {
+        const Ins *in = &k->ins[i];
+        n += in->op == OP_FMA && (in->k == K_OP || in->k == K_FOLD || in->k == K_PACKFOLD);
+    }
+    return n;
+}
+
+static void which_products_is_the_programs_choice(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *plan;
+        int fused;
+    } rows[] = {
+        {"taken", "W=16", 4},
+        {"taken", "W=16 fuse=off", 4},
+        {"layernorm", "W=16", 1}, /* whose sum is of squares; nothing is added to the product of elements */
+        {"layernorm", "W=16 stat=shifted", 1},
+        {"again", "W=16", 2}, /* in both sweeps */
+        {"again", "W=16 hold.a=register", 1},
+        {"kept", "W=16", 0},   /* the program wants the product itself */
+        {"shared", "W=16", 0}, /* two additions need it */
+        {"wide", "W=16", 1},   /* r * r is of fewer elements than what takes it */
+        {"left", "W=1", 0},    /* a left fold is one of rounded elements */
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        Desk d;
+        open_desk(&d, rows[i].kernel, "avx512", 1000, TY_F32);
+        const char *on = arena_printf(d.cx.a, "%s contract=on", rows[i].plan);
+        const int had = fused(&d, rows[i].plan), has = fused(&d, on);
+        if (has - had != rows[i].fused) fail_msg("%s %s: %d, and %d without", rows[i].kernel, on, has, had);
+        close_desk(&d);
+    }
+}
+
+/* What takes a product in does so in every sweep that computes it. */
+static void holds_leave_contracted_bits(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *plans[4];
+    } rows[] = {
+        {"again", {"", "hold.a=register", "hold.a=output", "fuse=off hold.a=register"}},
+        {"layernorm", {"", "hold.c=register", "hold.x=register fuse=off", "fuse=off"}},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        Desk d;
+        open_desk(&d, rows[i].kernel, "avx512", 4099, TY_F32);
+        const Hash want = run(&d, "W=64 contract=on"), off = run(&d, "W=64");
+        assert_true(want.lo != off.lo);
+        for (int p = 0; p < COUNT(rows[i].plans); p++) {
+            const Hash got = run(&d, arena_printf(d.cx.a, "W=64 contract=on %s", rows[i].plans[p]));
+            assert_true(got.lo == want.lo && got.hi == want.hi);
+        }
+        close_desk(&d);
+    }
+}
+
+static void a_fused_operation_is_one(void **state) {
+    (void)state;
+    double alu[2];
+    Desk d;
+    open_desk(&d, "taken", "h200", 1000, TY_F32);
+    for (int on = 0; on < 2; on++) {
+        Plan plan;
+        Kern *k;
+        Demand demand;
+        assert_int_equal(plan_read(&d.cx, on ? "W=32 contract=on" : "W=32", &plan), OK);
+        assert_int_equal(kern_lower(&d.cx, &d.pb, &plan, &k), OK);
+        kern_count(&d.cx, k, &demand);
+        alu[on] = demand.row_ops[COST_ALU];
+    }
+    assert_true(alu[0] - alu[1] == 3 * 1000); /* 4 for 8, and a negation, which few devices pay for */
+    close_desk(&d);
+}
+
 static void what_cannot_keep_the_order_is_refused(void **state) {
     (void)state;
     Desk d;
@@ -173,7 +295,53 @@ static void what_cannot_keep_the_order_is_refused(void **state) {
     refused(&d, "order=fixed combine=outer W=64 acc=16 div=reciprocal", "plan.order_fixed");
     refused(&d, "order=serial W=16", "plan.order_needs_one_lane");
     refused(&d, "W=1024 V=4", "plan.text_exceeded");
+    refused(&d, "order=fixed combine=outer W=64 acc=16 contract=on", "plan.order_fixed");
+    refused(&d, "order=serial W=1 contract=on", "plan.contract");
     close_desk(&d);
+    open_desk(&d, "again", "avx512", 1000, TY_F32);
+    refused(&d, "W=16 contract=on hold.p=register", "plan.contract");
+    assert_true(legal(&d, "W=16 contract=off hold.p=register") && legal(&d, "W=16 contract=on hold.p=recompute"));
+    close_desk(&d);
+    open_desk(&d, "again", "portable", 1000, TY_F32);
+    refused(&d, "W=4 contract=on", "plan.not_on_this_machine");
+    close_desk(&d);
+}
+
+/* The default space contracts where there is something to; a text may ask for what does not go with that. */
+static void a_space_contracts(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *machine, *pin;
+        int contract;
+    } rows[] = {
+        {"again", "avx512", "W=16", 1},
+        {"again", "h200", "W=32", 1},
+        {"again", "m1max", "W=32", 1},
+        {"total", "avx512", "W=16", 0},
+        {"again", "portable", "W=4", 0},
+        {"again", "avx512", "contract=off", 0},
+        {"again", "avx512", "order=fixed", 0},
+        {"again", "avx512", "order=serial", 0},
+        {"again", "avx512", "hold.p=register", 0},
+        {"again", "avx512", "hold.p=recompute", 1},
+        {"again", "avx512", "hold.a=register", 1},
+        {"kept", "avx512", "W=16", 0},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        Desk d;
+        Space s;
+        Entry *entry;
+        int64_t n, legal;
+        open_desk(&d, rows[i].kernel, rows[i].machine, 4096, TY_F32);
+        assert_int_equal(space_default(&d.cx, &d.pb, &s), OK);
+        assert_int_equal(space_pin(&d.cx, &d.pb, rows[i].pin, &s), OK);
+        assert_int_equal(s.n[DIM_contract], 1);
+        if (s.value[DIM_contract][0] != rows[i].contract)
+            fail_msg("%s on %s with %s", rows[i].kernel, rows[i].machine, rows[i].pin);
+        assert_int_equal(space_list(&d.cx, &d.pb, &s, 100000, &entry, &n, &legal), OK);
+        assert_true(legal > 0);
+        close_desk(&d);
+    }
 }
 
 static void a_pinned_order_leaves_a_space(void **state) {
@@ -197,6 +365,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fixed_is_one_result),
         cmocka_unit_test(serial_is_a_left_fold),
+        cmocka_unit_test(products_are_taken_in),
+        cmocka_unit_test(which_products_is_the_programs_choice),
+        cmocka_unit_test(holds_leave_contracted_bits),
+        cmocka_unit_test(a_fused_operation_is_one),
+        cmocka_unit_test(a_space_contracts),
         cmocka_unit_test(what_cannot_keep_the_order_is_refused),
         cmocka_unit_test(a_pinned_order_leaves_a_space),
     };

@@ -387,6 +387,9 @@ static inline bool cell_fewer(Cx *cx, Kern *k) {
 static inline bool fold_other(Cx *cx, Kern *k) {
     return (void)cx, k->ins[find(k, K_FOLD, 1)].op = OP_MUL, true;
 }
+static inline bool product_unrounded(Cx *cx, Kern *k) {
+    return (void)cx, k->plan.contract = 0, true;
+}
 static inline bool fold_twice(Cx *cx, Kern *k) {
     int f = find(k, K_FOLD, 0);
     Ins in = k->ins[f];

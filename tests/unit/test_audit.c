@@ -202,6 +202,7 @@ static const Break breaks[] = {
     {"fewer accumulators than the plan has", "sum", "W=16 acc=4", acc_fewer, "audit.accumulator", false},
     {"fewer accumulators than are read", "sum", "W=16 acc=4", cell_fewer, "kern.index", false},
     {"a fold by another operator", SOFTMAX, fold_other, "audit.identity", false},
+    {"a product that is added unrounded", "layernorm", "W=16 contract=on", product_unrounded, "audit.order", false},
     {"a fold that comes twice", SOFTMAX, fold_twice, "audit.accumulator", false},
     {"a fold that is missing", SOFTMAX, fold_nothing, "audit.accumulator", false},
     {"a running state that forgets", "softmax", "W=16 stat=online", state_forgets, "audit.accumulator", false},

@@ -625,6 +625,28 @@ static void test_options(void **state) {
     arena_free(b.cx.a);
 }
 
+/* A product that is too large for its type is infinite, unless an addition may take it in first. */
+static void test_contracted_overflow(void **state) {
+    (void)state;
+    Bench b = bench(1, 3);
+    const int x = in(&b, "x", TY_F32, "rn"), z = in(&b, "z", TY_F32, "rn"), xz = op(&b, OP_MUL, x, z);
+    out(&b, "d", TY_F32, "rn", op(&b, OP_SUB, xz, x));
+    out(&b, "s", TY_F32, "r", red(&b, RED_SUM, op(&b, OP_MUL, x, x)));
+    out(&b, "p", TY_F32, "rn", op(&b, OP_NEG, op(&b, OP_MUL, z, x), -1));
+    ready(&b, FILL_UNIFORM, 1);
+    put(&b, 0, 0, 0x1.8p127), put(&b, 1, 0, 1.5);
+    for (int on = 0; on < 2; on++) {
+        const OracleOptions o = {.contract = on};
+        Expect e[MAX_PARAMS];
+        assert_int_equal(oracle_eval(&b.cx, b.p, &b.s, &b.a, &o, e), OK);
+        assert_true(on ? isinf(e[2].e[0]) : e[2].e[0] == 0 && isinf(e[2].f[0])); /* 1.5 x - x is a number */
+        assert_true(e[3].e[0] == 0 && isinf(e[3].f[0]));                         /* squares do not come back */
+        assert_true(e[4].e[0] == 0 && isinf(e[4].f[0]));
+        for (int i = 1; i < 3; i++) assert_true(e[2].e[i] < 1e-6);
+    }
+    arena_free(b.cx.a);
+}
+
 /* ---- inputs ---- */
 static void test_fills(void **state) {
     (void)state;
@@ -721,6 +743,7 @@ int main(void) {
         cmocka_unit_test(test_one_sweep),
         cmocka_unit_test(test_shifted_mistake),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_contracted_overflow),
         cmocka_unit_test(test_crew),
         cmocka_unit_test(test_fills),
     };

@@ -299,6 +299,7 @@ static void bounds_check(Audit *a, CaseInfo *c, const Counted *k) {
     check(a, at(b, "reciprocal") && flag_at(b, "reciprocal") == (c->plan.div == 1), "bounds", c->place,
           "reciprocal is not the plan's");
     check(a, flag_at(b, "fast_exp") == (c->plan.exp == 1), "bounds", c->place, "fast_exp is not the plan's");
+    check(a, flag_at(b, "contract") == (c->plan.contract == 1), "bounds", c->place, "contract is not the plan's");
     check(a, at(b, "native_math") && flag_at(b, "native_math") == !k->poly, "bounds", c->place,
           "native_math is not the kern's");
     c->rules = plan_rules(c->p, &c->plan, !k->poly);

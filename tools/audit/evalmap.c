@@ -145,7 +145,8 @@ static Cell float_map(const Rules *r, MapOp m, Type ty, const Cell *a, const boo
     if (ulp > 0 && m != M_ADD && m != M_SUB && fabsl(c.v) + g < l->small && (c.v != 0 || g > 0))
         g += ty == F64 && m == M_SIGMOID ? 0x1p-1022L : fast ? 0x1p-126L : l->tiny * fmax(1, ulp);
     c.e = fabsl(c.v) + g < l->over ? (double)g : INF;
-    if (c.e == INF && fabsl(c.v) - g >= l->over) c = (Cell){copysignl((long double)INFINITY, c.v), 0, 0};
+    if (c.e == INF && fabsl(c.v) - g >= l->over && !(m == M_MUL && r->contract))
+        c = (Cell){copysignl((long double)INFINITY, c.v), 0, 0};
     return c;
 }
 

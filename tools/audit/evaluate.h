@@ -38,6 +38,7 @@ typedef struct Rules { /* what the plan allows beside rounding; depth of its sum
     bool reciprocal, native;
     bool fast_exp; /* exp of f32, with native_math by 2^(x log2 e): 2^-22 + |x| 2^-23 relative, and subnormals may be 0;
                       else within 2 ulp */
+    bool contract; /* an addition may take a product in before it is rounded, or too large for its type */
 } Rules;
 int64_t rules_depth(const Rules *r, bool ordered, int64_t n); /* of a sum of n terms */
 

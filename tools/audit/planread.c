@@ -39,6 +39,7 @@ static const Dim dims[] = {
     {"stagger", "off on"},
     {"ahead", NULL},
     {"exchange", "barrier bytes"},
+    {"contract", "off on"},
 };
 enum {
     DIMS = sizeof dims / sizeof *dims,
@@ -46,6 +47,7 @@ enum {
     SPLIT = 16,
     AHEAD = 27,
     EXP = 22,
+    CONTRACT = 29,
     LATER = 22
 }; /* from LATER on they may be missing */
 static const char homes[] = "reload register register.f32 output shared recompute";
@@ -114,6 +116,7 @@ bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
     out->flight = value[5];
     out->fuse = (int)value[6], out->stat = (int)value[7], out->div = (int)value[8], out->order = (int)value[9];
     out->combine = (int)value[10], out->cluster = value[CLUSTER], out->exp = (int)value[EXP];
+    out->contract = (int)value[CONTRACT];
     out->split = value[SPLIT];
     out->ahead = value[AHEAD] < 0 ? 0 : value[AHEAD];
     out->lanes = out->W * out->cluster * out->split;
@@ -129,7 +132,7 @@ int64_t slots_of(int64_t n, int64_t W, int64_t V) {
 
 Rules plan_rules(const Program *p, const PlanText *plan, bool native) {
     Rules r = {plan->lanes * plan->acc, plan->V * plan->flight, 1, plan->order, plan->stat, plan->div == 1, native,
-               plan->exp == 1};
+               plan->exp == 1,          plan->contract == 1};
     /* A reduction over some of its operand's axes may be looped over by every lane: chains are then as long as the row.
      */
     for (int i = 0; i < p->nvals; i++) {

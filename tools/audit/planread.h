@@ -11,8 +11,8 @@ typedef struct PlanText {
     int64_t ahead;       /* rows whose copies are under way */
     int64_t lanes;       /* that share a row: W of each group of the cluster, of each split */
     const char *unknown; /* a dimension that this reader does not know, or NULL */
-    int fuse, stat, div, order, combine,
-        exp; /* exp 1 fast; fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
+    int fuse, stat, div, order, combine, exp,
+        contract; /* exp 1 fast; fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
     int nholds;
     const char *hold[HOLDS], *home[HOLDS];
 } PlanText;
