@@ -15,8 +15,15 @@ except ImportError as why:
 
 def table():
     from quack import rmsnorm, softmax
+    from quack.cross_entropy import cross_entropy_fwd
+    from quack.rmsnorm import layernorm_fwd
 
-    return {"softmax": (lambda s, x: softmax(x), None), "rmsnorm": (lambda s, x, w: rmsnorm(x, w, eps=s.get("eps", 1e-5)), None)}
+    return {
+        "softmax": (lambda s, x: softmax(x), None),
+        "rmsnorm": (lambda s, x, w: rmsnorm(x, w, eps=s.get("eps", 1e-5)), None),
+        "layernorm": (lambda s, x, g, b: layernorm_fwd(x, g.float(), b.float(), eps=s.get("eps", 1e-5)), None),  # f32 as it asks
+        "cross_entropy": (lambda s, x, t: cross_entropy_fwd(x, t), None),
+    }
 
 
 def make(case):
