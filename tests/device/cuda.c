@@ -109,6 +109,11 @@ static void free_all(Bench *b) {
 
 /* Builds, runs once on memory `shift` elements off, reads back. "" where the compiler made no kernel of that plan: what
  * is in registers spills, or what is read again is kept. */
+/* What only the compiler can tell: no fault of the plan. */
+static bool may_refuse(Slug s) {
+    return s == S_BUILD_SPILLS || s == S_BUILD_MERGED || s == S_BUILD_GRID;
+}
+
 static const char *run_once(Desk *k, Cx *cx, const Problem *pb, const Kern *kern, const Args *in, const size_t *bytes,
                             int64_t rows, int shift, Args *out) {
     Unit u;
@@ -118,9 +123,9 @@ static const char *run_once(Desk *k, Cx *cx, const Problem *pb, const Kern *kern
     if (unit_emit(cx, pb, kern, &u) != OK) return first_of(cx);
     if (pb->caps.lanes_in_turn && u.bytes > MOST_TEXT) return k->done--, ""; /* takes PoCL ten seconds */
     if (mod_build(cx, k->d, &u, &m) != OK) {
-        bool spills = cx->first->slug == S_BUILD_SPILLS || cx->first->slug == S_BUILD_MERGED;
-        if (spills) k->refused++;
-        return spills ? "" : first_of(cx);
+        if (!may_refuse(cx->first->slug)) return first_of(cx);
+        k->refused++;
+        return "";
     }
     const char *wrong = NULL;
     if (put_all(cx, k->d, pb->prog, &pb->shape, in, bytes, shift, &b) != OK ||
@@ -559,7 +564,7 @@ static void speed_line(Desk *k, const Line *l, const char *folder, Copied *copie
     if (err) {
         const Diag *d = cx.first;
         printf("%-9s %-4s %-22s -- %s | %s\n", l->kernel, l->type, l->shape, d ? slug_text(d->slug) : "?", l->plan);
-        if (!d || d->slug != S_BUILD_SPILLS) {
+        if (!d || !may_refuse(d->slug)) {
             printf("#   %s\n", first_of(&cx));
             k->bad++;
         }
