@@ -107,13 +107,12 @@ static void free_all(Bench *b) {
         if (b->mem[i]) mem_free(b->mem[i]);
 }
 
-/* Builds, runs once on memory `shift` elements off, reads back. "" where the compiler made no kernel of that plan: what
- * is in registers spills, or what is read again is kept. */
 /* What only the compiler can tell: no fault of the plan. */
 static bool may_refuse(Slug s) {
     return s == S_BUILD_SPILLS || s == S_BUILD_MERGED || s == S_BUILD_GRID;
 }
 
+/* Builds, runs once on memory `shift` elements off, reads back. "" where the compiler made no kernel of that plan. */
 static const char *run_once(Desk *k, Cx *cx, const Problem *pb, const Kern *kern, const Args *in, const size_t *bytes,
                             int64_t rows, int shift, Args *out) {
     Unit u;
