@@ -3,7 +3,7 @@
 
 usage: torch_rows.py [CASE ...]     a case is OP:TYPE:ROWSxN or OP:TYPE:ROWSxN:resident
 
-As rowfold is timed: one CUDA graph of 200 calls (20 where a call takes over 200 us) between two events, median of 7 replays, buffers rotating over at
+As rowfold is timed: one CUDA graph of 200 calls (20 where a call takes over 200 us) between two events, median of 9 replays, buffers rotating over at
 least 200 MB, or the same ("resident"). Outputs: `out=` where the operator has it; else the graph's own pool, with as many outputs kept alive as there are
 inputs, so that they rotate too. Every mode's first result is compared with an FP64 evaluation of the first rows."""
 import json
@@ -18,11 +18,13 @@ except ImportError:
     sys.exit(0)
 
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
-DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16:32768x4096", "softmax:bf16:16384x8192", "layernorm:bf16:16384x8192",
-           "softmax:bf16:4096x32768", "rmsnorm:bf16:4096x32768", "softmax:bf16:65536x1024", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128",
-           "residual_rmsnorm:bf16:8192x8192", "softmax:f32:1024x4096:resident", "rmsnorm:f32:1024x4096:resident", "rmsnorm:bf16:1x4096:resident",
-           "layernorm:f32:65536x769", "column_sum:f32:16384x4096", "sum:bf16:16384x8192", "softmax:bf16:2048x131072", "rmsnorm:bf16:2048x131072",
-           "softmax:f32:1x50257:resident", "log_softmax_f32:bf16:32x128256", "rmsnorm:bf16:64x4096:resident", "argmax:bf16:8x151936:resident"]
+DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16:32768x4096", "softmax:bf16:2048x131072", "rmsnorm:bf16:2048x131072",
+           "layernorm:bf16:2048x131072", "softmax:bf16:4096x32768", "layernorm:bf16:4096x32768", "layernorm:f32:65536x769", "rmsnorm:bf16:1x4096:resident",
+           "softmax:f32:1x50257:resident", "layernorm:bf16:16384x8192", "softmax:bf16:16384x8192", "residual_rmsnorm:bf16:8192x8192",
+           "softmax:f32:4096x131072", "softmax:f32:1024x4096:resident", "rmsnorm:f32:1024x4096:resident", "layernorm:f32:1024x4096:resident",
+           "log_softmax_f32:bf16:32x128256", "rmsnorm:bf16:64x4096:resident", "argmax:bf16:8x151936:resident", "column_sum:f32:16384x4096",
+           "sum:bf16:16384x8192", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128", "softmax:bf16:65536x1024", "rmsnorm:bf16:8192x5120",
+           "rmsnorm:bf16:4096x32768", "layernorm:f32:128x8193"]
 
 
 def operator(op, n, dtype):
@@ -75,7 +77,7 @@ def time_us(f, inputs):
         for _ in range(2):
             graph.replay()
         us = []
-        for _ in range(7):
+        for _ in range(9):
             start.record()
             graph.replay()
             end.record()

@@ -4,7 +4,8 @@
  *     cuda random PAIRS SEED     random programs times random plans: the interpreter's bits, gaps untouched
  *     cuda kernels FOLDER        every kernel there: the definition's bounds with the device's own functions, the
  *                                interpreter's bits with rowfold's, memory of every alignment, rows beyond a group
- *     cuda speed LIST FOLDER     lines `file kernel type shape plan` of a file timed, a few of their rows checked
+ *     cuda speed LIST FOLDER [JSON]   lines `file kernel type shape plan` of a file timed, a few of their rows checked;
+ *                                all samples as lines of JSON to a file
  *     cuda build LIST FOLDER K N every N-th of them from the K-th on only compiled, into the cache
  * TAP-like on stdout; exit status 1 where anything is wrong. */
 #include "../diff/match.h"
@@ -401,7 +402,7 @@ static void kernels(Desk *k, const char *folder, int from, int step) {
 
 /* ---- speed ---- */
 
-enum { COLD_BYTES = 200 << 20, BLOCK = 1 << 20, SAMPLES = 7, CALLS = 200 };
+enum { COLD_BYTES = 200 << 20, BLOCK = 1 << 20, SAMPLES = 9, CALLS = 200 };
 
 typedef struct Line {
     char file[64], kernel[64], type[16], shape[128], plan[512];
@@ -508,12 +509,42 @@ static Err check_rows(Cx *cx, const Problem *pb, const Plan *plan, Bench *b, dou
     return OK;
 }
 
-typedef struct Copied {
-    double bytes, ns;
+/* Of moving a line's bytes: in as many places in turn, a copy, or reads where next to nothing is written. */
+typedef struct Limit {
+    Ceiling c;
+    double ns;
     const char *how;
-} Copied;
+} Limit;
 
-static void speed_line(Desk *k, const Line *l, const char *folder, Copied *copied) {
+static Err limit_of(Cx *cx, Desk *k, const Problem *pb, const Bench *b, double bytes, int nsets, Limit *limit) {
+    double written = 0;
+    for (int i = 0; i < pb->prog->nparams; i++)
+        if (pb->prog->param[i].dir == DIR_OUT || pb->prog->param[i].dir == DIR_INOUT) written += (double)b->bytes[i];
+    Ceiling c = {
+        .kind = written * 16 < bytes ? CEILING_READ : CEILING_COPY, .bytes = (size_t)bytes, .sets = nsets, .reps = 5};
+    if (limit->ns > 0 && memcmp(&c, &limit->c, sizeof c) == 0) return OK;
+    Err err = dev_ceiling(cx, k->d, &c, &limit->ns, &limit->how);
+    limit->c = c;
+    if (!err)
+        printf("# %s of %.1f MB in %d places: %.2f us, %.0f GB/s, %s\n", ceiling_text(c.kind), bytes / 1e6, nsets,
+               limit->ns / 1e3, bytes / limit->ns, limit->how);
+    return err;
+}
+
+static void speed_json(const Line *l, const double *ns, const Limit *limit, const Facts *f, double worst,
+                       double host_ns, FILE *to) {
+    fprintf(to, "{\"kernel\":\"%s\",\"type\":\"%s\",\"shape\":\"%s\",\"plan\":\"%s\",\"samples_us\":[", l->kernel,
+            l->type, l->shape, l->plan);
+    for (int i = 0; i < SAMPLES; i++) fprintf(to, "%s%.3f", i ? "," : "", ns[i] / 1e3);
+    fprintf(to,
+            "],\"median_us\":%.3f,\"ceiling\":\"%s, %s\",\"ceiling_us\":%.3f,\"places\":%d,\"worst_of_bound\":%.4f,"
+            "\"registers\":%d,\"groups_per_unit\":%d,\"compile_ms\":%.1f,\"launch_us\":%.2f}\n",
+            ns[SAMPLES / 2] / 1e3, ceiling_text(limit->c.kind), limit->how, limit->ns / 1e3, limit->c.sets, worst,
+            f->registers, f->groups_per_unit, (double)f->compile_ns / 1e6, host_ns / 1e3);
+    fflush(to);
+}
+
+static void speed_line(Desk *k, const Line *l, const char *folder, Limit *limit, FILE *json) {
     Cx cx = {.a = arena_new(NULL, NULL)};
     Problem pb;
     Plan plan;
@@ -547,13 +578,7 @@ static void speed_line(Desk *k, const Line *l, const char *folder, Copied *copie
         err = mod_time(&cx, m, slots, nsets, rows, 0, CALLS, &t);
         ns[i] = (double)t / CALLS;
     }
-    if (!err && copied->bytes != bytes) {
-        err = dev_copy_ns(&cx, k->d, (size_t)(bytes / 2), 0, 5, &copied->ns, &copied->how);
-        copied->bytes = bytes;
-        if (!err)
-            printf("# copy of %.1f MB: %.2f us, %.0f GB/s, %s\n", bytes / 2e6, copied->ns / 1e3, bytes / copied->ns,
-                   copied->how);
-    }
+    if (!err) err = limit_of(&cx, k, &pb, &set[0], bytes, nsets, limit);
     for (int i = 1; i < SAMPLES; i++)
         for (int j = i; j > 0 && ns[j] < ns[j - 1]; j--) {
             double x = ns[j];
@@ -570,8 +595,9 @@ static void speed_line(Desk *k, const Line *l, const char *folder, Copied *copie
     } else {
         const Facts *f = mod_facts(m);
         printf("%-9s %-4s %-22s %8.2f us %.3f  regs %d grp %d err %.2f cc %.0f ms host %.1f us | %s\n", l->kernel,
-               l->type, l->shape, ns[SAMPLES / 2] / 1e3, copied->ns / ns[SAMPLES / 2], f->registers, f->groups_per_unit,
+               l->type, l->shape, ns[SAMPLES / 2] / 1e3, limit->ns / ns[SAMPLES / 2], f->registers, f->groups_per_unit,
                worst, (double)f->compile_ns / 1e6, (double)host_ns / 1e3, l->plan);
+        if (json) speed_json(l, ns, limit, f, worst, (double)host_ns, json);
     }
     fflush(stdout);
     for (int i = 0; i < nsets; i++) free_all(&set[i]);
@@ -590,17 +616,17 @@ static void build_line(Desk *k, const Line *l, const char *folder) {
     arena_free(cx.a);
 }
 
-static void lines(Desk *k, const char *list, const char *folder, int from, int step) {
+static void lines(Desk *k, const char *list, const char *folder, FILE *json, int from, int step) {
     FILE *f = fopen(list, "r");
     char text[1024];
-    Copied copied = {0};
+    Limit limit = {.ns = 0};
     for (int i = 0; f && fgets(text, sizeof text, f);) {
         Line l;
         if (sscanf(text, "%63s %63s %15s %127s %511[^\n]", l.file, l.kernel, l.type, l.shape, l.plan) != 5 ||
             text[0] == '#')
             continue;
         if (!step)
-            speed_line(k, &l, folder, &copied);
+            speed_line(k, &l, folder, &limit, json);
         else if (i++ % step == from)
             build_line(k, &l, folder);
     }
@@ -616,8 +642,11 @@ int main(int argc, char **argv) {
             random_one(&k, strtoull(argc > 3 ? argv[3] : "1", NULL, 10) + (uint64_t)i);
     if (str_eq(argv[1], "kernels"))
         kernels(&k, argv[2], argc > 4 ? (int)number(argv[3]) : 0, argc > 4 ? (int)number(argv[4]) : 1);
-    if (str_eq(argv[1], "speed") && argc > 3) lines(&k, argv[2], argv[3], 0, 0);
-    if (str_eq(argv[1], "build") && argc > 5) lines(&k, argv[2], argv[3], (int)number(argv[4]), (int)number(argv[5]));
+    FILE *json = str_eq(argv[1], "speed") && argc > 4 ? fopen(argv[4], "w") : NULL;
+    if (str_eq(argv[1], "speed") && argc > 3) lines(&k, argv[2], argv[3], json, 0, 0);
+    if (json) fclose(json);
+    if (str_eq(argv[1], "build") && argc > 5)
+        lines(&k, argv[2], argv[3], NULL, (int)number(argv[4]), (int)number(argv[5]));
     printf("%s %s: %lld done, %lld wrong, %lld refused by the build\n", k.bad ? "not ok" : "ok", argv[1],
            (long long)k.done, (long long)k.bad, (long long)k.refused);
     rt_close(k.rt);
