@@ -68,9 +68,13 @@ double roof_host(const Demand *d, const Caps *caps, const Launch *l, const doubl
                         t.ahead / LINE * k[AHEAD] + (parts ? k[PARTIAL] : 0);
     const double memory = t.miss / rate * (t.stays ? k[PREFETCHED] : 1), cache = t.all / (rate * k[CACHED]);
     const double near = rows * t.near / k[t.first ? NEAR : SECOND] * roof_ns;
-    const double arithmetic = rows * subgroups * issue * roof_ns;
-    const double special = rows * subgroups * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
-    const double chain = rows * d->lane_chain * k[CHAIN] * roof_ns, path = rows * each * roof_ns;
+    /* rows side by side come a register at a time, take a sweep's steps together, and fill each other's waits */
+    const double side = l->lanes == 1 && l->rows_per_group >= l->subgroup ? l->rows_per_group : 1;
+    const double turns = rows / side, registers = turns * ceil(side / l->subgroup) * subgroups;
+    const double arithmetic = registers * issue * roof_ns;
+    const double special = registers * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
+    const double chain = side > l->subgroup ? 0 : turns * d->lane_chain * k[CHAIN] * roof_ns;
+    const double path = turns * each * roof_ns;
     score_add(out, "memory", "s", memory);
     score_add(out, "cache", "s", cache);
     score_add(out, "near", "s", near);

@@ -63,15 +63,20 @@ void emit_int_range(Ty t, const char **lo, const char **hi) {
 }
 
 static void sweep_step(Emit *e, const Node *n, const Step *s) {
-    int G = e->speak->group ? e->speak->group(e, s) : 0;
-    if (G)
-        line(e, "for (i64 g = 0; g < %d; g += %d) {", e->R, G);
-    else
-        line(e, "{");
+    int G = e->speak->group ? e->speak->group(e, n, s) : 0;
+    bool (*once)(const Emit *, int) = G ? e->speak->once : NULL;
+    line(e, "{");
+    e->depth++;
+    for (int i = n->i0; once && i < n->i1; i++)
+        if (once(e, i)) e->speak->step(e, i, s);
+    if (G) line(e, "for (i64 g = 0; g < %d; g += %d) {", e->R, G);
     e->grouped = G > 0;
     e->copies = G ? G : e->R;
-    e->depth++;
-    for (int i = n->i0; i < n->i1; i++) e->speak->step(e, i, s);
+    e->depth += G > 0;
+    for (int i = n->i0; i < n->i1; i++)
+        if (!once || !once(e, i)) e->speak->step(e, i, s);
+    e->depth -= G > 0;
+    if (G) line(e, "}");
     e->depth--;
     e->grouped = false;
     e->copies = e->R;

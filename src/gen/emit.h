@@ -24,7 +24,9 @@ typedef struct Speak {
     void (*tail)(Emit *e);
     void (*block)(Emit *e, int ins);               /* an instruction outside sweeps */
     void (*step)(Emit *e, int ins, const Step *s); /* one inside, for all elements of the step */
-    int (*group)(const Emit *e, const Step *s);    /* registers a full step's text spells at a time, or NULL: all */
+    int (*group)(const Emit *e, const Node *n,
+                 const Step *s);        /* registers a full step's text spells at a time, or NULL: all */
+    bool (*once)(const Emit *e, int i); /* is the same for all registers: before a loop over groups of them, or NULL */
     void (*prelude)(Emit *e, const char *body, Buf *out); /* types and the functions that the body calls */
     bool (*unrolls)(const Emit *e, const Node *sweep);    /* must all its steps be written out? NULL: never */
     void (*loop)(Emit *e, const Node *loop);              /* what stands before a loop; may be NULL */

@@ -556,7 +556,8 @@ static void host_head(Emit *e) {
 }
 
 /* Many registers are looped over, a few at a time: lanes do not meet within a step, and the text stays short. */
-static int host_group(const Emit *e, const Step *s) {
+static int host_group(const Emit *e, const Node *n, const Step *s) {
+    (void)n;
     return s->left < 0 && e->R > 8 && e->R % 4 == 0 ? 4 : 0;
 }
 

@@ -570,7 +570,9 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
         buf_str(out, "static inline void fence(void) { __builtin_ia32_sfence(); }\n");
     else
         buf_str(out, "static inline void fence(void) {}\n");
-    if (strstr(body, "some("))
-        buf_fmt(out, "static inline int some(i64 n) { return n < 0 ? 0 : n > %d ? %d : (int)n; }\n", L, L);
+    static const char *const limits[] = {"some", "few"}; /* elements of a register, rows of one */
+    for (int i = 0; i < COUNT(limits); i++)
+        if (strstr(body, arena_printf(p.a, "%s(", limits[i])))
+            buf_fmt(out, "static inline int %s(i64 n) { return n < 0 ? 0 : n > %d ? %d : (int)n; }\n", limits[i], L, L);
     need_all(&p, body);
 }

@@ -97,6 +97,14 @@ static const char *second(Emit *e, int i, int f) {
 static const char *step_of(Emit *e, int i, int f) {
     return emit_text(e, "(%s - %s)", second(e, i, f), one(e, i, f));
 }
+/* What a loop over registers adds to the number of one. */
+static const char *in_loop(const Emit *e) {
+    return e->grouped ? " + g" : "";
+}
+/* The rows before register r of a loop over registers, or of all. */
+static const char *rows_before(Emit *e, int r) {
+    return e->grouped ? emit_text(e, "(g + %d) * %d", r, e->L) : emit_text(e, "%d", r * e->L);
+}
 static const char *many(Emit *e, int i, int f, int r) {
     return at(e, i)->rank == RANK_ELEM ? emit_text(e, "v%d_%d_%d", i, f, r) : emit_text(e, "v%d_%d", i, r);
 }
@@ -105,8 +113,8 @@ static const char *reg(Emit *e, int i, int f, int r) {
     const Ins *in = at(e, i);
     if (kind(e, i) == ONE) return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), one(e, i, f));
     if (kind(e, i) == RAMP)
-        return emit_text(e, "elem_v%s(%s + %d * %s, %s)", ty_text(in->ty), one(e, i, f), r * e->L, step_of(e, i, f),
-                         step_of(e, i, f));
+        return emit_text(e, "elem_v%s(%s + %s * %s, %s)", ty_text(in->ty), one(e, i, f), rows_before(e, r),
+                         step_of(e, i, f), step_of(e, i, f));
     if (in->k == K_CELL && e->short_cell[in->imm]) return emit_text(e, "cast_vi32_i64(%s)", many(e, i, f, r));
     return many(e, i, f, r);
 }
@@ -121,8 +129,13 @@ static void declare(Emit *e, int i, int f, int r, const char *what) {
              what, note);
 }
 
+/* How many rows of register r there are. */
+static const char *present(Emit *e, int r) {
+    return e->R > 8 ? emit_text(e, "in[%d%s]", r, in_loop(e)) : emit_text(e, "in%d", r);
+}
+
 static const char *cell(Emit *e, int c, int acc, int r) {
-    return cell_is_array(e, &e->k->cell[c]) ? emit_text(e, "c%d[%d]", c, acc * e->R + r)
+    return cell_is_array(e, &e->k->cell[c]) ? emit_text(e, "c%d[%d%s]", c, acc * e->R + r, in_loop(e))
                                             : emit_text(e, "c%d_%d_%d", c, acc, r);
 }
 
@@ -130,7 +143,7 @@ static const char *cell(Emit *e, int c, int acc, int r) {
 
 static void operate(Emit *e, int i, int f) {
     const Ins *in = at(e, i);
-    const int n = op_info(in->op)->arity, copies = kind(e, i) == MANY ? e->R : kind(e, i) == RAMP ? 2 : 1;
+    const int n = op_info(in->op)->arity, copies = kind(e, i) == MANY ? e->copies : kind(e, i) == RAMP ? 2 : 1;
     for (int r = 0; r < copies; r++) {
         const char *x[3] = {NULL, NULL, NULL};
         const bool vector = kind(e, i) == MANY;
@@ -156,7 +169,7 @@ static const char *place(Emit *e, const Ins *in, const Step *s, int f) {
 }
 
 static const char *beyond(Emit *e, const Ins *in, int f, int r) {
-    return r ? emit_text(e, " + %d * %s", r * e->L, step_of(e, in->a[0], f)) : "";
+    return r || e->grouped ? emit_text(e, " + %s * %s", rows_before(e, r), step_of(e, in->a[0], f)) : "";
 }
 
 static void load(Emit *e, int i, const Step *s, int f) {
@@ -168,14 +181,14 @@ static void load(Emit *e, int i, const Step *s, int f) {
         declare(e, i, f, -1, guard < 0 ? x : emit_text(e, "%s ? %s : %s", one(e, guard, f), x, one(e, fill, f)));
         return;
     }
-    for (int r = 0; r < e->R; r++) {
+    for (int r = 0; r < e->copies; r++) {
         const char *x, *other = fill >= 0 ? reg(e, fill, f, r) : emit_text(e, "bc_v%s(0)", ty_text(in->ty));
         if (kind(e, in->a[0]) == RAMP && kind(e, guard) == ONE) {
-            x = emit_text(e, "lr_%s(%s%s, %s, in%d)", t, place(e, in, s, f), beyond(e, in, f, r),
-                          step_of(e, in->a[0], f), r);
+            x = emit_text(e, "lr_%s(%s%s, %s, %s)", t, place(e, in, s, f), beyond(e, in, f, r), step_of(e, in->a[0], f),
+                          present(e, r));
             if (guard >= 0) x = emit_text(e, "%s ? %s : %s", one(e, guard, f), x, other);
         } else {
-            const char *rows = emit_text(e, "pre_vbool(in%d)", r);
+            const char *rows = emit_text(e, "pre_vbool(%s)", present(e, r));
             x = emit_text(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, r),
                           guard >= 0 ? emit_text(e, "%s & %s", rows, reg(e, guard, f, r)) : rows, other);
         }
@@ -187,14 +200,14 @@ static void store(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     const Ty to = host_tensor_type(e, in->param);
     const char *t = ty_text(to);
-    for (int r = 0; r < e->R; r++) {
+    for (int r = 0; r < e->copies; r++) {
         const char *x = reg(e, in->a[2], f, r);
         if (ty_compute(to) != in->ty) x = emit_text(e, "cast_v%s_%s(%s)", ty_text(in->ty), t, x);
         if (kind(e, in->a[0]) == RAMP)
-            line(e, "sr_%s(%s%s, %s, %s, in%d);", t, place(e, in, s, f), beyond(e, in, f, r), step_of(e, in->a[0], f),
-                 x, r);
+            line(e, "sr_%s(%s%s, %s, %s, %s);", t, place(e, in, s, f), beyond(e, in, f, r), step_of(e, in->a[0], f), x,
+                 present(e, r));
         else
-            line(e, "sct_%s(p%d, %s, %s, in%d);", t, in->param, reg(e, in->a[0], f, r), x, r);
+            line(e, "sct_%s(p%d, %s, %s, %s);", t, in->param, reg(e, in->a[0], f, r), x, present(e, r));
     }
 }
 
@@ -203,10 +216,10 @@ static void store(Emit *e, int i, const Step *s, int f) {
 static void fold(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     const Cell *q = &e->k->cell[in->imm];
-    for (int r = 0; r < e->R; r++) {
+    for (int r = 0; r < e->copies; r++) {
         const char *c = in->k == K_PACKFOLD ? many(e, i, 0, r) : cell(e, in->imm, (int)((s->mod + f) % q->acc), r);
         if (in->k == K_FOLD && cell_is_array(e, q))
-            c = emit_text(e, "c%d[(%s + %d) %% %d * %d + %d]", in->imm, s->chunk, f, q->acc, e->R, r);
+            c = emit_text(e, "c%d[(%s + %d) %% %d * %d + %d%s]", in->imm, s->chunk, f, q->acc, e->R, r, in_loop(e));
         const char *y = ins_has(in, 1) ? reg(e, in->a[1], f, r) : NULL;
         line(e, "%s = %s;", c, host_folded(e, in, c, reg(e, in->a[0], f, r), y));
     }
@@ -216,7 +229,7 @@ static void fold_pair(Emit *e, int i, int f) {
     const Ins *in = at(e, i);
     const bool is_short = e->short_cell[in->imm + 1];
     const char *t = ty_text(in->ty), *w = is_short ? "i32" : "i64", *rule = host_index_rises(e, i) ? "later" : "better";
-    for (int r = 0; r < e->R; r++) {
+    for (int r = 0; r < e->copies; r++) {
         const char *x = reg(e, in->a[0], f, r), *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r);
         const char *index = is_short ? emit_text(e, "bc_vi32((i32)%s)", one(e, in->a[1], f)) : reg(e, in->a[1], f, r);
         line(e, "{");
@@ -247,7 +260,7 @@ static void rows_block(Emit *e, int i) {
     case K_STORE1: store(e, i, &none, 0); return;
     default: break;
     }
-    for (int r = 0; r < e->R; r++) switch (in->k) {
+    for (int r = 0; r < e->copies; r++) switch (in->k) {
         case K_INIT:
             for (int q = 0; q < e->k->cell[in->imm].acc; q++)
                 line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(host_cell_type(e, in->imm)),
@@ -259,10 +272,11 @@ static void rows_block(Emit *e, int i) {
         case K_JOIN2: declare(e, i, 0, r, reg(e, in->a[0], 0, r)); break;
         case K_JOIN2I: declare(e, i, 0, r, reg(e, at(e, i - 1)->a[1], 0, r)); break;
         case K_ROWGET:
-            declare(e, i, 0, r, emit_text(e, "a%d[%s * %d + %d]", in->imm, one(e, in->a[0], 0), e->R, r));
+            declare(e, i, 0, r, emit_text(e, "a%d[%s * %d + %d%s]", in->imm, one(e, in->a[0], 0), e->R, r, in_loop(e)));
             break;
         case K_ROWPUT:
-            line(e, "a%d[%s * %d + %d] = %s;", in->imm, one(e, in->a[0], 0), e->R, r, reg(e, in->a[1], 0, r));
+            line(e, "a%d[%s * %d + %d%s] = %s;", in->imm, one(e, in->a[0], 0), e->R, r, in_loop(e),
+                 reg(e, in->a[1], 0, r));
             break;
         default: break;
         }
@@ -280,7 +294,7 @@ static void rows_step(Emit *e, int i, const Step *s) {
         rows_block(e, i);
         return;
     }
-    for (int r = 0; in->k == K_PACKFOLD && r < e->R; r++)
+    for (int r = 0; in->k == K_PACKFOLD && r < e->copies; r++)
         declare(e, i, 0, r, emit_text(e, "bc_v%s(%s)", ty_text(in->ty), host_literal(e, in->ty, in->c)));
     for (int f = 0; f < n; f++) switch (in->k) {
         case K_ELEM: declare(e, i, f, -1, emit_text(e, "(%s)(%s + %d)", host_scalar_type(in->ty), s->chunk, f)); break;
@@ -294,6 +308,25 @@ static void rows_step(Emit *e, int i, const Step *s) {
         case K_FOLD2: fold_pair(e, i, f); break;
         default: break;
         }
+}
+
+/* As many registers as are named at a time: where all that a sweep takes from outside is in arrays or the same in all
+ * rows, the others are a loop, and the text stays short. */
+static int rows_group(const Emit *e, const Node *n, const Step *s) {
+    (void)s;
+    if (e->R <= 8 || e->R % 4) return 0;
+    for (int i = n->i0; i < n->i1; i++) {
+        int place[3], operands = ins_operands(at(e, i), place);
+        for (int k = 0; k < operands; k++) {
+            const int x = at(e, i)->a[place[k]];
+            if (x >= 0 && (x < n->i0 || x >= n->i1) && kind(e, x) == MANY) return 0;
+        }
+    }
+    return 4;
+}
+
+static bool rows_once(const Emit *e, int i) {
+    return kind(e, i) != MANY;
 }
 
 static void rows_head(Emit *e) {
@@ -314,9 +347,11 @@ static void rows_head(Emit *e) {
     line(e, "rows = last - row %% last;");
     line(e, "rows = rows > row1 - row ? row1 - row : rows;");
     line(e, "rows = rows > %d ? %d : rows;", k->plan.P, k->plan.P);
-    for (int r = 0; r < e->R; r++)
-        line(e, "const i32 in%d = rows > %d ? %d : rows > %d ? (i32)rows - %d : 0;", r, (r + 1) * e->L, e->L, r * e->L,
-             r * e->L);
+    if (e->R > 8) {
+        line(e, "i32 in[%d];", e->R);
+        line(e, "for (i32 r = 0; r < %d; r++) in[r] = few(rows - r * %d);", e->R, e->L);
+    }
+    for (int r = 0; r < e->R && e->R <= 8; r++) line(e, "const i32 in%d = few(rows - %d);", r, r * e->L);
     host_cells(e);
 }
 
@@ -327,5 +362,10 @@ static void rows_tail(Emit *e) {
     line(e, "}");
 }
 
-const Speak speak_rows = {
-    .head = rows_head, .tail = rows_tail, .block = rows_block, .step = rows_step, .prelude = host_prelude};
+const Speak speak_rows = {.head = rows_head,
+                          .tail = rows_tail,
+                          .block = rows_block,
+                          .step = rows_step,
+                          .group = rows_group,
+                          .once = rows_once,
+                          .prelude = host_prelude};
