@@ -31,11 +31,10 @@ static Traffic traffic(const Demand *d, const Caps *caps, const Launch *l, const
     const double stripes = d->row.private_read + d->row.private_write, again = d->row.global_read - first;
     const double set = first + write + d->stripe_slots * 4 * l->lanes; /* what a row touches */
     const Once once = roof_once(d, l);
-    const double has = roof_has(caps, l, once.read + once.write, k[KEPT]);
-    Traffic t = {.miss = (once.read + once.write) * (1 - has), .ahead = l->prefetch ? first : 0};
-    /* a plain store reads its line before; a streaming one goes past caches that would have had it */
-    t.miss += rows * (l->stream ? d->pack_write * has + (write - d->pack_write) * (1 - has) * k[ALLOCATE]
-                                : write * (1 - has) * k[ALLOCATE]);
+    /* a streaming store goes past the caches, which have room for other bytes; a plain one reads its line before */
+    const double past = l->stream ? rows * d->pack_write : 0, stored = rows * write - past;
+    const double has = roof_has(caps, l, once.read + stored, k[KEPT]);
+    Traffic t = {.miss = past + (once.read + stored * (1 + k[ALLOCATE])) * (1 - has), .ahead = l->prefetch ? first : 0};
     const double second = (double)i64_max(caps->l1_bytes, caps->l2_bytes);
     const bool fits = set <= second;
     t.first = set <= (double)caps->l1_bytes;
