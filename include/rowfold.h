@@ -266,7 +266,8 @@ typedef enum rowfold_query {
                                stage that lost it ("none": it won there too) and the regret: time of the staged
                                search's plan over that of the exhaustive one's, less 1, in turns */
 } rowfold_query;
-/* A kernel's text; "" where it does not apply. NULL only for an unknown query. */
+/* A kernel's text, which lives as long as the kernel; "" where it does not apply. NULL for an unknown query, and for
+ * ROWFOLD_CANDIDATES, which is made when it is first asked for, where memory runs out. Safe from any thread. */
 ROWFOLD_API const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q);
 
 typedef struct rowfold_stats {

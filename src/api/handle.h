@@ -51,8 +51,17 @@ struct rowfold_kernel {
     const Prog *prog; /* as written, in the kernel's own arena */
     int threads;
     Made made;
-    const char *text[ROWFOLD_PRUNING + 1];
+    const char *text[ROWFOLD_PRUNING + 1]; /* but for the candidates */
+    struct Late *late;
 };
+
+/* The text of the candidates, which takes most of the time of a compilation that runs nothing and is seldom asked for:
+ * made when it first is. */
+typedef struct Late {
+    pthread_mutex_t lock;
+    Arena *a;
+    const char *text;
+} Late;
 
 struct rowfold_bound {
     rowfold_kernel *k;

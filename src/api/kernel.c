@@ -76,7 +76,6 @@ static void texts(Cx *cx, rowfold_kernel *k) {
     k->text[ROWFOLD_DEMAND] = demand.s;
     k->text[ROWFOLD_RECEIPT] = m->receipt ? m->receipt : "";
     k->text[ROWFOLD_PRUNING] = m->pruning ? m->pruning : "";
-    k->text[ROWFOLD_CANDIDATES] = trials_json(cx, m);
     k->text[ROWFOLD_VERDICT] = m->measured ? verdict_json(cx, k->prog, &m->verdict) : "";
     k->text[ROWFOLD_HEADER] = m->unit.text ? header_text(cx, k->prog, &m->pb.shape, &m->unit) : "";
 }
@@ -167,6 +166,8 @@ rowfold_status rowfold_compile(rowfold_context *ctx, const rowfold_program *p, c
         rowfold_kernel_free(k);
         return call_memory(ctx);
     }
+    k->late = NEW(a, Late);
+    pthread_mutex_init(&k->late->lock, NULL); /* which needs no memory */
     rowfold_status s = call_end(&c, compile(&c, k, p, &opt));
     arena_trap(a, NULL);
     if (s == ROWFOLD_OK)
@@ -180,12 +181,39 @@ void rowfold_kernel_free(rowfold_kernel *k) {
     if (!k) return;
     rowfold_context *ctx = k->ctx;
     made_free(&k->made);
+    if (k->late) {
+        arena_free(k->late->a);
+        pthread_mutex_destroy(&k->late->lock);
+    }
     arena_free(k->a);
     ctx->al.put(ctx->al.user, k);
 }
 
+/* NULL: no memory */
+static const char *candidates(const rowfold_kernel *k) {
+    Late *late = k->late;
+    pthread_mutex_lock(&late->lock);
+    if (!late->text) {
+        Call c;
+        late->a = arena_new(&k->ctx->al, NULL);
+        if (late->a) call_begin(&c, k->ctx, late->a);
+        if (!late->a || setjmp(c.trap.at)) {
+            arena_free(late->a);
+            late->a = NULL;
+            call_memory(k->ctx);
+        } else {
+            late->text = trials_json(&c.cx, &k->made);
+            arena_trap(late->a, NULL);
+        }
+    }
+    const char *text = late->text;
+    pthread_mutex_unlock(&late->lock);
+    return text;
+}
+
 const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q) {
     if (!k || (unsigned)q >= sizeof k->text / sizeof *k->text) return NULL;
+    if (q == ROWFOLD_CANDIDATES) return candidates(k);
     return k->text[q] ? k->text[q] : "";
 }
 

@@ -5,6 +5,10 @@
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 Hash hash_bytes(const void *p, size_t n) {
     XXH128_hash_t h = XXH3_128bits(p, n);
@@ -49,10 +53,55 @@ static void sha_block(uint32_t h[8], const unsigned char *p) {
     h[0] += v0, h[1] += v1, h[2] += v2, h[3] += v3, h[4] += v4, h[5] += v5, h[6] += v6, h[7] += v7;
 }
 
+#if defined(__x86_64__)
+/* Asking costs microseconds where the system is a guest: for long texts only, in place of a variable for all threads.
+ */
+static bool sha_instructions(size_t n) {
+    enum { WORTH_IT = 16384, SSSE3 = 1 << 9, SSE41 = 1 << 19, SHA = 1 << 29 };
+    unsigned a, b, c, d;
+    return n >= WORTH_IT && __get_cpuid(1, &a, &b, &c, &d) && (c & SSSE3) && (c & SSE41) &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & SHA);
+}
+
+/* The same blocks by the processor's own instructions, which take four rounds at a time and the state as ABEF, CDGH. */
+__attribute__((target("sha,sse4.1"))) static void sha_fast(uint32_t h[8], const unsigned char *p, size_t blocks) {
+    const __m128i turn = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
+    const __m128i cdab = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h), 0xb1);
+    const __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(h + 4)), 0x1b);
+    __m128i x = _mm_alignr_epi8(cdab, efgh, 8), y = _mm_blend_epi16(efgh, cdab, 0xf0), w[4];
+    for (; blocks; blocks--, p += 64) {
+        const __m128i x0 = x, y0 = y;
+        for (int i = 0; i < 4; i++) w[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(p + 16 * i)), turn);
+        for (int i = 0; i < 16; i++) {
+            __m128i *at = &w[i & 3], last = w[(i + 3) & 3];
+            const __m128i k = _mm_add_epi32(*at, _mm_loadu_si128((const __m128i *)(sha_k + 4 * i)));
+            y = _mm_sha256rnds2_epu32(y, x, k);
+            x = _mm_sha256rnds2_epu32(x, y, _mm_shuffle_epi32(k, 0x0e));
+            const __m128i sum =
+                _mm_add_epi32(_mm_sha256msg1_epu32(*at, w[(i + 1) & 3]), _mm_alignr_epi8(last, w[(i + 2) & 3], 4));
+            *at = _mm_sha256msg2_epu32(sum, last);
+        }
+        x = _mm_add_epi32(x, x0), y = _mm_add_epi32(y, y0);
+    }
+    const __m128i abef = _mm_shuffle_epi32(x, 0x1b), cdgh = _mm_shuffle_epi32(y, 0xb1);
+    _mm_storeu_si128((__m128i *)h, _mm_blend_epi16(abef, cdgh, 0xf0));
+    _mm_storeu_si128((__m128i *)(h + 4), _mm_alignr_epi8(cdgh, abef, 8));
+}
+#else
+static bool sha_instructions(size_t n) {
+    (void)n;
+    return false;
+}
+static void sha_fast(uint32_t h[8], const unsigned char *p, size_t blocks) {
+    (void)h, (void)p, (void)blocks;
+}
+#endif
+
 void sha256_hex(const void *p, size_t n, char out[65]) {
     uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const unsigned char *s = p;
     size_t left = n;
+    if (sha_instructions(n)) sha_fast(h, s, n / 64), s += n / 64 * 64, left = n % 64;
     for (; left >= 64; left -= 64, s += 64) sha_block(h, s);
     unsigned char last[128] = {0};
     if (left) memcpy(last, s, left);

@@ -533,9 +533,11 @@ static bool kernel(Parse *p, Ast *ast) {
     next(p);
     const char *text = k->id[k->name.id];
     for (int i = 0; i < ast->nkernels; i++)
-        if (str_eq(ast_kernel_name(ast, i), text))
+        if (str_eq(ast_kernel_name(ast, i), text)) {
             fail(p, diag(p->cx, S_LANG_KERNEL_TWICE, place_of(p, &name), "another name",
                          "a second kernel called '%s'; the first is in line %d", text, ast->kernel[i]->name.line));
+            break;
+        }
     if (ast->nkernels == LANG_KERNELS) return limit(p, &name, "kernels in a file", LANG_KERNELS);
     GROW(p->cx->a, ast->kernel, ast->nkernels, ast->cap);
     ast->kernel[ast->nkernels++] = k;

@@ -41,6 +41,8 @@ static void *launches(void *arg) {
     const Shared *s = arg;
     float y[ROWS * N], in[ROWS * N];
     memcpy(in, s->x, sizeof in);
+    const char *text = rowfold_kernel_text(s->k, ROWFOLD_CANDIDATES); /* made by the first that asks */
+    assert_true(text && *text == '[' && text == rowfold_kernel_text(s->k, ROWFOLD_CANDIDATES));
     for (int i = 0; i < 50; i++) {
         memset(y, 0, sizeof y);
         rowfold_arg a[2] = {tensor(in, ROWS, N), tensor(y, ROWS, N)};
@@ -220,6 +222,20 @@ static void test_memory(void **state) {
     }
     assert_true(failed > k / 2);
     good(c, all_of_it(c));
+    /* the text that is made late: whole or not at all, and again when there is memory */
+    rowfold_kernel *late = kernel(c, "softmax", "f32", NULL);
+    const char *text = NULL;
+    base = atomic_load(&m.out);
+    for (k = 1; !text; k++) {
+        atomic_store(&m.left, k);
+        text = rowfold_kernel_text(late, ROWFOLD_CANDIDATES);
+        atomic_store(&m.left, 0);
+        if (text) break;
+        assert_string_equal(rowfold_last_error(c)->slug, "memory.exhausted");
+        assert_int_equal(atomic_load(&m.out), base);
+    }
+    assert_true(k > 3 && *text == '[');
+    rowfold_kernel_free(late);
     rowfold_context_free(c);
     assert_int_equal(atomic_load(&m.out), 0);
 }

@@ -35,6 +35,31 @@ static void test_buf(void **state) {
     arena_free(a);
 }
 
+/* Lengths around those from which blocks are hashed by the processor's own instructions, where it has them. */
+static void test_sha256(void **state) {
+    (void)state;
+    static char a[1000000];
+    static const struct {
+        size_t n;
+        const char *hex;
+    } cases[] = {{0, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+                 {55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
+                 {56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"},
+                 {64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+                 {16383, "2e1023f5ad46df0d01aa4b73ce3db452ed0a768387949efa5a858b532b763012"},
+                 {16384, "f3336bea752b5a28743033dd2c844a4a63fba08871aaee2586a2bf2d69be83a2"},
+                 {16385, "608b801060d579a7b659a01755259a13dec8853b97d3d8062763c97ffac6ddae"},
+                 {16447, "2fbe7eae91b4c9cc64f13bb68a08c15bf79f1c6479ed0eb68fd300b4eec8c632"},
+                 {16448, "fc4248b316f339290d7c313352a6399799064f948b28ea029cf4b653614b5ffb"},
+                 {sizeof a, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
+    memset(a, 'a', sizeof a);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char hex[65];
+        sha256_hex(a, cases[i].n, hex);
+        assert_string_equal(hex, cases[i].hex);
+    }
+}
+
 static void test_json(void **state) {
     (void)state;
     static const struct {
@@ -145,10 +170,8 @@ static void test_comma(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_buf),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_comma),
+        cmocka_unit_test(test_buf),     cmocka_unit_test(test_sha256), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_comma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
