@@ -4,9 +4,10 @@
 #include "search.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6, MOST_ROUNDS = 16 };
+enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6, MOST_ROUNDS = 32 };
 /* A sample is a thousand calls, but within these: of calls of a microsecond ten milliseconds would show no more; and a
  * device's own clock sees nothing of what else the machine does. */
 static const int64_t least_sample_ns = 1000000, host_sample_ns = 10000000, device_sample_ns = 5000000;
@@ -98,36 +99,43 @@ static Err take_time(Cx *cx, Contest *c, int i, Times *t) {
                      : bed_time(cx, s->bed, s->finalist[c->in[i].slot], s->threads, 1, ns, 0, t);
 }
 
-/* Mean of a finalist's log ratios to the base, and how far single rounds stray from it. */
-static double mean_ratio(const Contest *c, int i, double *squares) {
-    double mean = 0;
-    *squares = 0;
-    for (int r = 0; r < c->rounds; r++) mean += log(c->in[i].ns[r] / c->in[c->base].ns[r]) / c->rounds;
-    for (int r = 0; r < c->rounds; r++) {
-        const double d = log(c->in[i].ns[r] / c->in[c->base].ns[r]) - mean;
-        *squares += d * d;
-    }
-    return mean;
+typedef struct Ratio {  /* of a finalist to the base, logarithm */
+    double mean, error; /* standard error of the mean */
+} Ratio;
+
+static int by_size(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* The mean of the middle half of a finalist's log ratios, for a round that something else disturbed says nothing of a
+ * plan; its error is that of a trimmed mean (Tukey and McLaughlin 1963): from the deviations of all rounds, where those
+ * left out stand at the edge of those that count. */
+static Ratio ratio_of(const Contest *c, int i) {
+    double x[MOST_ROUNDS], squares = 0, all = 0, middle = 0;
+    const int n = c->rounds, cut = n / 4, kept = n - 2 * cut;
+    for (int r = 0; r < n; r++) x[r] = log(c->in[i].ns[r] / c->in[c->base].ns[r]);
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    for (int r = cut; r < n - cut; r++) middle += x[r] / kept;
+    for (int r = 0; r < cut; r++) x[r] = x[cut], x[n - 1 - r] = x[n - 1 - cut];
+    for (int r = 0; r < n; r++) all += x[r] / n;
+    for (int r = 0; r < n; r++) squares += (x[r] - all) * (x[r] - all);
+    return (Ratio){middle, n > 1 ? sqrt(squares / (n - 1) * n) / kept : 0};
 }
 
 static double detectable(const Contest *c) {
-    double all = 0, one;
-    for (int i = 0; i < c->n; i++) {
-        mean_ratio(c, i, &one);
-        all += one;
-    }
-    const double spread = sqrt(all / ((c->n - 1) * (c->rounds - 1)));
-    return fmax(least_gain, 1 - exp(-errors * spread / sqrt(c->rounds)));
+    double all = 0;
+    for (int i = 0; i < c->n; i++) all += pow(ratio_of(c, i).error, 2);
+    return fmax(least_gain, 1 - exp(-errors * sqrt(all / (c->n - 1))));
 }
 
 /* The better half goes on, and the base whatever its times. */
 static void halve(Contest *c) {
-    double unused;
     for (int i = 0; i < HALF; i++) {
         int best = i;
         for (int k = i + 1; k < c->n; k++) {
             const bool last = i == HALF - 1 && c->base >= i;
-            if (last ? k == c->base : mean_ratio(c, k, &unused) < mean_ratio(c, best, &unused)) best = k;
+            if (last ? k == c->base : ratio_of(c, k).mean < ratio_of(c, best).mean) best = k;
         }
         const Entrant e = c->in[i];
         c->in[i] = c->in[best], c->in[best] = e;
@@ -168,13 +176,13 @@ static Err rounds(Cx *cx, Contest *c) {
 /* Those that came through get the times of their rounds. */
 static Trial *settle(Contest *c, bool incumbent) {
     Finals *f = &c->s->final;
-    double unused, best = 0;
+    double best = 0;
     f->rounds = c->rounds;
     f->detectable = detectable(c);
     int winner = c->base;
     for (int i = 0; i < c->n; i++) {
         const Entrant *e = &c->in[i];
-        const double x = mean_ratio(c, i, &unused);
+        const double x = ratio_of(c, i).mean;
         if (x < best) best = x, winner = i;
         e->t->times = (Times){.n = c->rounds, .calls = e->calls};
         memcpy(e->t->times.ns, e->ns, sizeof(double) * (size_t)c->rounds);
@@ -200,11 +208,10 @@ static bool holds(Cx *cx, Search *s, Trial *winner, Trial *incumbent) {
             arena_printf(cx->a, "the fastest could not be replayed: %s", own.first ? own.first->msg : "no message");
         return false;
     }
-    double squares;
-    const double mean = mean_ratio(c, 0, &squares), error = sqrt(squares / ((c->rounds - 1.0) * c->rounds));
+    const Ratio x = ratio_of(c, 0);
     f->replays = c->rounds;
-    f->replayed_gain = 1 - exp(mean);
-    f->replayed_least = 1 - exp(mean + errors * error);
+    f->replayed_gain = 1 - exp(x.mean);
+    f->replayed_least = 1 - exp(x.mean + errors * x.error);
     return f->replayed_least > 0;
 }
 
@@ -248,8 +255,7 @@ Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *le
     for (int i = 0; i < c->n && !err; i++) err = build(cx, c, i);
     if (!err) err = rounds(cx, c);
     if (err) return err;
-    double unused;
-    *ratio = exp(mean_ratio(c, 0, &unused));
+    *ratio = exp(ratio_of(c, 0).mean);
     *least = detectable(c);
     return OK;
 }

@@ -25,7 +25,7 @@ static Err choose_ranked(Cx *cx, Picks *p) {
 
 /* ---- staged: the best by each choice of the space first; then the ranking as their times correct it ---- */
 
-enum { FIRST = 4, A_ROUND = 4, SWEEPS = 12 };
+enum { FIRST = 4, A_ROUND = 4, LAST = 4, SWEEPS = 12 };
 /* Of an effect, in trials that would say that there is none; of one that a choice has with some number of lanes. */
 static const double shrink = 0.3, cross_shrink = 0.5;
 
@@ -141,39 +141,6 @@ static Effects learn(Cx *cx, const Picks *p) {
     return e;
 }
 
-static Err choose_staged(Cx *cx, Picks *p) {
-    const Space *s = &p->s->space;
-    if (!p->at) return choose_spread(p), OK;
-    Effects e = learn(cx, p);
-    for (int k = 0; k < A_ROUND; k++) {
-        Trial *best = NULL;
-        double least = INFINITY;
-        for (int64_t i = 0; i < p->nranked; i++) {
-            Trial *t = p->ranked[i];
-            if (p->chosen[t - p->s->trial]) continue;
-            const double x = log(fmax(t->score.total, 1e-300)) + foretold(&e, s, t);
-            if (!best || x < least) best = t, least = x;
-        }
-        if (best) choose(p, best);
-    }
-    return OK;
-}
-
-/* ---- random: any of the legal ones, by the seed ---- */
-
-static Err choose_random(Cx *cx, Picks *p) {
-    Rng r = {p->s->seed};
-    Trial **list = arena_dup(cx->a, p->ranked, sizeof *list * (size_t)p->nranked);
-    for (int64_t left = p->nranked; left > 0; left--) {
-        const int64_t i = (int64_t)(rng_u64(&r) % (uint64_t)left);
-        choose(p, list[i]);
-        list[i] = list[left - 1];
-    }
-    return OK;
-}
-
-/* ---- beam: from the best known to its neighbours, one step of one dimension away ---- */
-
 /* Neighbours in a dimension of numbers are those with no other value of the space between them; words and homes have no
  * order, so that each is a neighbour of each. */
 static bool one_step(const Space *s, int d, int a, int b) {
@@ -194,6 +161,53 @@ static bool neighbours(const Space *s, const Plan *a, const Plan *b) {
     for (int i = 0; i < a->nholds && differ < 2; i++) differ += plan_hold(b, a->hold[i].name) != a->hold[i].hold;
     return differ == 1;
 }
+
+static Trial *fastest(const Picks *p) {
+    Trial *best = NULL;
+    for (int64_t i = 0; i < p->at; i++) {
+        Trial *t = p->queue[i];
+        if (t->fate == FATE_TIMED && (!best || t->times.median < best->times.median)) best = t;
+    }
+    return best;
+}
+
+/* What the corrected ranking has next; at last only of the neighbours of the fastest, of which a sum of effects may
+ * say too little, where it has any that were not tried. */
+static Err choose_staged(Cx *cx, Picks *p) {
+    const Space *s = &p->s->space;
+    if (!p->at) return choose_spread(p), OK;
+    Effects e = learn(cx, p);
+    const Trial *of = p->most - p->n <= LAST ? fastest(p) : NULL;
+    for (int k = 0; k < A_ROUND; k++) {
+        Trial *best = NULL;
+        double least = INFINITY;
+        bool near = false;
+        for (int64_t i = 0; i < p->nranked; i++) {
+            Trial *t = p->ranked[i];
+            if (p->chosen[t - p->s->trial]) continue;
+            const bool is_near = of && neighbours(s, &of->plan, &t->plan);
+            const double x = log(fmax(t->score.total, 1e-300)) + foretold(&e, s, t);
+            if (is_near >= near && (!best || is_near > near || x < least)) best = t, least = x, near = is_near;
+        }
+        if (best) choose(p, best);
+    }
+    return OK;
+}
+
+/* ---- random: any of the legal ones, by the seed ---- */
+
+static Err choose_random(Cx *cx, Picks *p) {
+    Rng r = {p->s->seed};
+    Trial **list = arena_dup(cx->a, p->ranked, sizeof *list * (size_t)p->nranked);
+    for (int64_t left = p->nranked; left > 0; left--) {
+        const int64_t i = (int64_t)(rng_u64(&r) % (uint64_t)left);
+        choose(p, list[i]);
+        list[i] = list[left - 1];
+    }
+    return OK;
+}
+
+/* ---- beam: from the best known to its neighbours ---- */
 
 static int by_time(const void *x, const void *y) {
     const Trial *const *a = x, *const *b = y;

@@ -324,14 +324,22 @@ static double shaken_race(const char *text, int call) {
     return fresh ? 1e6 * (1 + 0.2 * (call * 7 % 5)) * (of_text(text, " W=") == 64 ? 0.97 : 1) : clear_race(text, call);
 }
 
+/* It is faster but in one turn of six, in which something else runs. */
+static double disturbed_race(const char *text, int call) {
+    return of_text(text, " W=") == 64 ? 1e6 * (call % 6 == 1 ? 4 : 0.8) : 1e6;
+}
+
 /* A change of what is used must hold in fresh turns. */
 static void the_incumbent_is_guarded(void **state) {
     (void)state;
     static const struct {
         double (*race)(const char *text, int call);
         bool replayed, vetoed;
-    } rows[] = {
-        {close_race, false, false}, {clear_race, true, false}, {lucky_race, true, true}, {shaken_race, true, true}};
+    } rows[] = {{close_race, false, false},
+                {clear_race, true, false},
+                {lucky_race, true, true},
+                {shaken_race, true, true},
+                {disturbed_race, true, false}};
     for (int i = 0; i < COUNT(rows); i++) {
         Desk d;
         open_desk(&d);
