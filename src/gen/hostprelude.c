@@ -162,14 +162,18 @@ static void f_fma(Pre *p, Buf *b, const Name *n) {
     else if (p->ymm && n->ty == TY_F32)
         buf_fmt(b, "static inline vf32 %s(vf32 x, vf32 y, vf32 z) { return __builtin_ia32_vfmaddps256(x, y, z); }\n",
                 n->all);
-    else if (in_halves(p, n)) /* of 16 lanes clang makes a loop */
-        buf_fmt(b,
-                "static inline vf64 %s(vf64 x, vf64 y, vf64 z) {\n    HALVES(d8, x);\n    HALVES(d8, y);\n    "
-                "HALVES(d8, z);\n    for (int i = 0; i < 2; i++) x_[i] = __builtin_ia32_vfmaddpd512_mask(x_[i], y_[i], "
-                "z_[i], (unsigned char)-1, 4);\n    WHOLE(x);\n    return x;\n}\n",
-                n->all);
-    else
+    else {
+        const bool halves = in_halves(p, n); /* of 16 lanes clang makes a loop */
+        if (halves)
+            buf_fmt(b,
+                    "#ifdef __clang__\nstatic inline vf64 %s(vf64 x, vf64 y, vf64 z) {\n    HALVES(d8, x);\n    "
+                    "HALVES(d8, y);\n    HALVES(d8, z);\n    for (int i = 0; i < 2; i++) x_[i] = "
+                    "__builtin_ia32_vfmaddpd512_mask(x_[i], y_[i], z_[i], (unsigned char)-1, 4);\n    WHOLE(x);\n    "
+                    "return x;\n}\n#else\n",
+                    n->all);
         lanes(p, b, n, 3);
+        if (halves) buf_str(b, "#endif\n");
+    }
 }
 
 /* c where x is past it, else x, a NaN too: what VMAXPS and VMINPS do with x as their second operand (Intel SDM) */
