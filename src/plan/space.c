@@ -242,6 +242,10 @@ static void fit_order(Cx *cx, const Problem *pb, Space *s, int order, const char
             int W = s->value[DIM_W][i];
             if (FIXED_PARTIALS % W == 0 && dim_is_legal(DIM_acc, FIXED_PARTIALS / W)) acc[n++] = FIXED_PARTIALS / W;
         }
+        if (!n && !is_named(text, DIM_W)) { /* narrow lanes, which long texts were left, have too few accumulators */
+            space_set(cx, s, DIM_W, (const int[]){16}, 1);
+            acc[n++] = FIXED_PARTIALS / 16;
+        }
         if (n && !is_named(text, DIM_acc)) space_set(cx, s, DIM_acc, acc, n);
         if (!is_named(text, DIM_combine)) space_set(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
     } else if (order == ORDER_SERIAL) {
