@@ -263,6 +263,8 @@ static Rc make(Binder *b, Array *a, rowfold_arg *arg, int number) {
         if (!a->data)
             return fail(c, F_MEMORY, "smaller extents", "there is no memory for the %lld bytes of %s", (long long)bytes,
                         a->param.name);
+        if (is_input(a) && dense.count >> 28)
+            note(c, "%s: %lld random elements are being made", a->param.name, (long long)dense.count);
         if (!is_input(a)) {
             memset(a->data, POISON, a->bytes);
         } else if (rowfold_fill(c->o.fill ? c->o.fill : "uniform", a->param.type, a->data, dense.count,

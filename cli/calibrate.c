@@ -40,6 +40,14 @@ static void show(Cli *c, const Json *j) {
     printf("error of the policy %.3f with nominal coefficients, %.3f with "
            "fitted ones\n",
            json_value(j, "error_nominal", 0), json_value(j, "error_fitted", 0));
+    list = trials ? json_get(trials, "held") : NULL;
+    if (list && list->child) {
+        printf(
+            "left where they were, since the trials say too little of them (those of other kernels and shapes may say "
+            "more):");
+        for (const Json *k = list->child; k; k = k->next) printf(" %s", k->s);
+        printf("\n");
+    }
     printf("hash %s\n", json_text(j, "hash", ""));
 }
 

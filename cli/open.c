@@ -121,15 +121,14 @@ Rc cli_compile(Cli *c, int effort, const char *shape, const char *strided) {
     o.store = c->o.no_store ? NULL : c->o.store ? c->o.store : "default";
     o.resume = c->o.resume;
     const bool runs = effort == ROWFOLD_MEASURE || effort == ROWFOLD_EXHAUSTIVE;
-    if (runs) {
-        o.progress = progress_step;
-        o.progress_user = c;
-        progress_start(c);
-    }
+    o.progress = progress_step;
+    o.progress_user = c;
+    progress_start(c);
     s = rowfold_compile(c->ctx, c->program, &o, &c->kernel);
-    if (runs) progress_end();
+    progress_end();
     if (s == ROWFOLD_STOPPED && progress_stopped())
-        return fail(c, F_STOPPED, NULL, "stopped before any plan was found");
+        return runs ? fail(c, F_STOPPED, NULL, "stopped before any plan was found")
+                    : fail(c, F_STOPPED_EARLY, NULL, "stopped before the kernel was compiled");
     return s ? fail_library(c, s) : RC_OK;
 }
 

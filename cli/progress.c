@@ -119,6 +119,7 @@ static void draw(Text *t, double share, const char *why) {
 
 int progress_step(void *user, const rowfold_progress *p) {
     Cli *c = user;
+    if (!p->total) return stopped;
     const bool last = p->tried >= p->total;
     if (c->o.json && !now.silent) {
         if (p->tried != now.tried) event(p);

@@ -190,9 +190,10 @@ typedef struct rowfold_compile_options {
     int threads;            /* host: threads while timing and launching; 0: let rowfold decide by size */
     uint64_t seed;          /* of the inputs that candidates are checked and timed on */
     int summed_budget;      /* 1: stripes of all values are added whether or not they live at once */
-    /* called between candidates and between the turns of the finalists, and ten times a second when the first of them
-     * takes over a second to get ready for or any of them over ten, from the compiling thread; return non-zero to stop
-     * with the best so far */
+    /* called between candidates and between the turns of the finalists, and ten times a second while candidates are
+     * compiled, checked and timed in this process, or when in another one the first of them takes over a second to get
+     * ready for or any of them over ten, from the compiling thread; of efforts that time nothing while they compile,
+     * with total = 0. Return non-zero to stop with the best so far */
     int (*progress)(void *user, const rowfold_progress *p);
     void *progress_user;
     /* What is remembered between runs. NULL or "": nothing is read and no file is touched. "default": $ROWFOLD_STORE,

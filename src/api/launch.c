@@ -1,6 +1,8 @@
 /* Arguments -> slots: what must hold of memory before a kernel touches it; then the launch. */
 #include "handle.h"
 
+#include "../base/os.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,7 +268,12 @@ rowfold_status rowfold_fill(const char *kind, const char *type, void *data, int6
     if (!kind || !type || !fill_find(kind, &f) || !ty_find(type, strlen(type), &ty) || count < 0 || (count && !data))
         return ROWFOLD_ARGUMENT;
     Tensor t = {.ty = ty, .rank = 1, .data = data, .n = {count}, .stride = {1}};
-    fill_tensor(&t, f, seed, bound);
+    const Crew crew = {&alloc_libc, os_cpus()};
+    Trap trap;
+    Arena *a = arena_new(&alloc_libc, &trap);
+    if (!a || setjmp(trap.at) || fill_tensor_by(&(Cx){.a = a}, &crew, &t, f, seed, bound)) /* no memory for threads */
+        fill_tensor(&t, f, seed, bound);
+    arena_free(a);
     return ROWFOLD_OK;
 }
 
@@ -304,7 +311,8 @@ static Err check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *in, const r
         if (k->prog->row_axes >> i & 1) s.n[i] = slots[k->made.unit.abi.row[i]].i;
     OracleOptions o = bed_bounds(&k->made.pb, &k->made.kern->plan);
     Verdict v = {0};
-    err = oracle_check(cx, k->prog, &s, a, b, &o, &v);
+    const Crew crew = {&k->ctx->al, k->ctx->al.get == alloc_libc.get ? os_cpus() : 1};
+    err = oracle_check_by(cx, &crew, k->prog, &s, a, b, &o, &v);
     *json = verdict_json(cx, k->prog, &v);
     return err;
 }

@@ -120,12 +120,24 @@ typedef struct Diag {
     struct Diag *next;
 } Diag;
 
+/* Long work ends early when somebody wants it to. */
+typedef struct Stop {
+    bool (*asked)(void *user); /* by the thread whose work it is; NULL: `over` is set by another one */
+    void *user;
+    int64_t next_ns; /* not to be asked before */
+    bool over;       /* read and set with cx_over and stop_now */
+} Stop;
+
 /* What every pure stage gets: where results live and where complaints go. */
 typedef struct Cx {
     Arena *a;
     Diag *first, *last;
     int ndiags, max_diags; /* further ones are counted, not kept; 0 means 50 */
+    Stop *stop;            /* NULL: nothing ends the work early */
 } Cx;
+bool cx_over(const Cx *cx); /* is it to end? asks ten times a second */
+void stop_now(Stop *s);
+Err cx_stopped(Cx *cx); /* S_SEARCH_STOPPED */
 /* Adds one diagnostic and returns the status of its slug, so that `return diag(...)` reads well. */
 Err diag(Cx *cx, Slug slug, Place at, const char *accept, const char *fmt, ...) PRINTF(5, 6);
 #ifdef __clang_analyzer__ /* sees one file at a time, and would follow paths on which a diagnostic gives OK; no slug \

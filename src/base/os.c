@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -403,6 +404,25 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end) {
 
 /* ---- time and processors ---- */
 
+bool cx_over(const Cx *cx) {
+    enum { EVERY_NS = 100000000 };
+    Stop *s = cx->stop;
+    if (!s) return false;
+    if (s->asked && os_now_ns() >= s->next_ns) {
+        s->next_ns = os_now_ns() + EVERY_NS;
+        if (s->asked(s->user)) stop_now(s);
+    }
+    return __atomic_load_n(&s->over, __ATOMIC_RELAXED);
+}
+
+void stop_now(Stop *s) {
+    __atomic_store_n(&s->over, true, __ATOMIC_RELAXED);
+}
+
+Err cx_stopped(Cx *cx) {
+    return diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped by the caller");
+}
+
 int64_t os_unix_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -413,6 +433,24 @@ int64_t os_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static double quota_memory(void) {
+#ifdef __linux__
+    char line[64], *end;
+    FILE *f = fopen("/sys/fs/cgroup/memory.max", "re");
+    if (!f) return (double)INFINITY;
+    const double bytes = fgets(line, sizeof line, f) ? strtod(line, &end) : 0; /* "max" where there is none */
+    fclose(f);
+    if (bytes > 0) return bytes;
+#endif
+    return (double)INFINITY;
+}
+
+double os_memory(void) {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    const double most = quota_memory();
+    return pages > 0 && page > 0 ? fmin(most, (double)pages * (double)page) : most;
 }
 
 static int quota_cpus(void) { /* 0: no limit known */

@@ -56,5 +56,6 @@ int os_line(char *end, size_t cap);
 /* ---- time and processors ---- */
 int64_t os_now_ns(void);  /* monotonic */
 int64_t os_unix_ns(void); /* the time of day, since 1970-01-01 UTC */
+double os_memory(void);   /* bytes that the machine has, or this process may use; INFINITY where nobody knows */
 int os_cpus(void);        /* that this process may use: affinity mask and control-group quota; at least 1 */
 #endif

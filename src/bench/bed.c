@@ -28,6 +28,10 @@ static Err tensor(Cx *cx, Bed *b, int i, uint64_t seed) {
             return diag(cx, S_BENCH_SIZE, NOWHERE, "smaller extents", "%s has too many elements to test on", p->name);
     }
     size_t bytes = (size_t)n * (size_t)ty_bytes(p->ty);
+    enum { EACH = 2 * sizeof(double) }; /* the definition's value and its bound */
+    if (2 * (b->bytes + (double)bytes) + EACH * (double)(b->elements + n) > os_memory())
+        return diag(cx, S_BENCH_SIZE, NOWHERE, "smaller extents", "%s has more elements than this machine can test on",
+                    p->name);
     Err err = mem_new(cx, b->dev, bytes ? bytes : 1, &b->mem[i]);
     if (err) return err;
     b->size[i] = bytes;
@@ -201,7 +205,7 @@ Err bed_reset(Cx *cx, Bed *b) {
 
 Err bed_expect(Cx *cx, Bed *b, const OracleOptions *o, const Expect **want) {
     if (!b->expect[o->stat].made || !covers(&b->expect[o->stat].o, o)) {
-        Cx keep = {.a = b->a};
+        Cx keep = {.a = b->a, .stop = cx->stop};
         /* the program as it was written is the definition */
         const Crew c = crew(b);
         Err err = oracle_eval_by(&keep, &c, b->pb->source, &b->pb->shape, &b->host, o, b->expect[o->stat].want);
@@ -258,6 +262,7 @@ static Err warm_up(Cx *cx, Bed *b, Module *m, int threads, int64_t sample_ns, do
     }
     Err err = OK;
     while (!err && calls < MOST_CALLS) {
+        if (cx_over(cx)) return cx_stopped(cx);
         err = time_calls(cx, b, m, threads, calls, &ns);
         if (give_up_ns > 0 && (double)ns / calls > give_up_ns && ns > sample_ns / 8) *samples = 1;
         if (ns >= sample_ns * 4 / 5) break;
@@ -280,6 +285,7 @@ Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample
     int tries = 0;
     for (; !err && t->n < samples && tries < 2 * samples + 2; tries++) {
         int64_t ns = 0;
+        if (cx_over(cx)) return cx_stopped(cx);
         err = time_calls(cx, b, m, threads, calls, &ns);
         if (ns > 0) t->ns[t->n++] = (double)ns / calls; /* a clock that did not move says nothing */
     }

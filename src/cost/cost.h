@@ -72,9 +72,10 @@ typedef struct Fit {
     double coef[MAX_COEFS];
     double before, after; /* the mean error at the start and at the end: about half the square of log(score / time) */
 } Fit;
-/* The coefficients, from `start` on, at which the policy's scores, in seconds, come nearest to the times of n samples.
- * Of launches of one problem counts how they compare with each other, the faster ones more. Pure. */
-Err cost_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, Fit *out);
+/* The coefficients, from `start` on, at which the policy's scores, in seconds, come nearest to the times of n samples;
+ * those whose bit is in `held` stay there. Of launches of one problem counts how they compare with each other, the
+ * faster ones more. Pure. */
+Err cost_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, uint64_t held, Fit *out);
 
 /* The rows of policies.def. */
 #define POLICY(id) extern const CostPolicy id##_policy;

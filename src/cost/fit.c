@@ -70,7 +70,7 @@ static Err error_of(Cx *cx, const CostPolicy *p, const FitSample *s, int n, cons
     return OK;
 }
 
-Err cost_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, Fit *out) {
+Err cost_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, uint64_t held, Fit *out) {
     static const double steps[] = {4, 2, 1.4, 1.15, 1.05, 1.02};
     enum { MOST_ROUNDS = 40, PASSES = 4 }; /* rounds of one step width; passes over all of them */
     *out = (Fit){0};
@@ -89,7 +89,7 @@ Err cost_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const doubl
             moved = false;
             for (int i = 0; i < 2 * p->ncoefs && !e; i++) {
                 double now = out->coef[i / 2], err;
-                if (!(now > 0)) continue;
+                if (!(now > 0) || held >> (i / 2) & 1) continue;
                 out->coef[i / 2] = i % 2 ? now / step : now * step;
                 e = error_of(cx, p, s, n, start, out->coef, r, &err);
                 if (!e && err < best * (1 - 1e-6))

@@ -218,16 +218,22 @@ static Err write_out(Cx *cx, const CalibrateRequest *q, const Probe *r, int n, c
 }
 
 /* A fitted coefficient that far from where it started says that something else was measured. */
+static const double far = 100;
+
+uint64_t calibration_far(const CostPolicy *p, const double *start, const Fit *fit) {
+    uint64_t bits = 0;
+    for (int i = 0; i < p->ncoefs; i++)
+        if (start[i] > 0 && (fit->coef[i] > start[i] * far || fit->coef[i] < start[i] / far)) bits |= (uint64_t)1 << i;
+    return bits;
+}
+
 Err calibration_plausible(Cx *cx, const CostPolicy *p, const double *start, const Fit *fit) {
-    static const double far = 100;
-    for (int i = 0; i < p->ncoefs; i++) {
-        const double from = start[i], to = fit->coef[i];
-        if (from > 0 && (to > from * far || to < from / far))
-            return diag(cx, S_COST_CALIBRATION_IMPLAUSIBLE, NOWHERE,
-                        arena_printf(cx->a, "%.3g to %.3g %s", from / far, from * far, p->coef[i].unit),
-                        "the fit gives %s=%.3g, from %.3g", p->coef[i].name, to, from);
-    }
-    return OK;
+    const uint64_t bits = calibration_far(p, start, fit);
+    if (!bits) return OK;
+    const int i = __builtin_ctzll(bits);
+    return diag(cx, S_COST_CALIBRATION_IMPLAUSIBLE, NOWHERE,
+                arena_printf(cx->a, "%.3g to %.3g %s", start[i] / far, start[i] * far, p->coef[i].unit),
+                "the fit gives %s=%.3g, from %.3g", p->coef[i].name, fit->coef[i], start[i]);
 }
 
 /* Every work at every place, then the single ones. */
@@ -270,7 +276,7 @@ Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
         err = diag(cx, S_RT_NOT_OFFERED, NOWHERE, NULL, "none of %d probes was built; the first: %s", n,
                    probe[0].refused);
     if (!err) cost_nominal(p, q->caps, nominal);
-    if (!err) err = cost_fit(cx, p, samples, nsamples, nominal, &fit);
+    if (!err) err = cost_fit(cx, p, samples, nsamples, nominal, 0, &fit);
     if (!err) err = calibration_plausible(cx, p, nominal, &fit);
     if (!err) err = write_out(cx, q, probe, n, p, &fit, out);
     return err;

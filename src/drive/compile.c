@@ -122,6 +122,29 @@ static const char *pin_threads(Cx *cx, const Request *q) {
                         dim_is_legal(DIM_threads, q->threads) ? q->threads : 0);
 }
 
+/* Asked while something takes long. */
+typedef struct Asking {
+    const Request *q;
+    Search *s;
+    int64_t from_ns;
+} Asking;
+
+static bool asked(void *user) {
+    const Asking *a = user;
+    if (a->s->watch) return search_told(a->s);
+    const Progress p = {
+        .elapsed_s = (double)(t_now_ns() - a->from_ns) / 1e9, .left_s = -1, .best_plan = "", .reasons = ""};
+    return a->q->progress(a->q->user, &p);
+}
+
+static void watch(Cx *cx, const Request *q, Made *m) {
+    if (!q->progress) return;
+    Asking *a = NEW(cx->a, Asking);
+    *a = (Asking){q, &m->search, t_now_ns()};
+    cx->stop = NEW(cx->a, Stop);
+    *cx->stop = (Stop){.asked = asked, .user = a, .next_ns = a->from_ns + 100000000};
+}
+
 Err drive_compile(Cx *cx, const Request *q, Made *m) {
     Err err = problem_make(cx, q->prog, &q->shape, q->caps, q->strided, &m->pb);
     if (err) return err;
@@ -161,12 +184,15 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     if (!err && effort_runs(q->effort) && (!rows || m->bytes == 0))
         err = diag(cx, S_BENCH_NOTHING, NOWHERE, "extents of at least 1, or effort estimate",
                    "a call moves no byte, so there is no time to choose by");
+    watch(cx, q, m);
     if (!err && q->audit) err = search_staged(cx, m); /* first: a cache would hand it what the other one compiled */
     if (!err) err = search_run(cx, s);
     if (!err && q->whole && s->stopped)
         err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %.1f s", s->seconds);
     if (!err && q->audit) err = prune_audit(cx, m);
+    if (effort_runs(q->effort)) cx->stop = NULL; /* what was found is finished */
     if (!err) err = realize(cx, q, m);
+    cx->stop = NULL;
     if (!err && effort_runs(q->effort)) err = measure(cx, q, m);
     if (!err) m->receipt = receipt_make(cx, q, m);
     store_close(m->store);

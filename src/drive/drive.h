@@ -83,6 +83,8 @@ Err calibration_read(Cx *cx, const char *text, size_t n, const char *identity, c
 struct json_t;
 /* cost.calibration_implausible where a coefficient is over a hundred times from where the fit started. */
 Err calibration_plausible(Cx *cx, const CostPolicy *p, const double *start, const Fit *fit);
+/* Coefficients, as bits, that are over a hundred times from where they started. */
+uint64_t calibration_far(const CostPolicy *p, const double *start, const Fit *fit);
 struct json_t *calibration_json(const CostPolicy *p, const Caps *caps, const char *identity, const Fit *fit);
 Err calibration_text(Cx *cx, struct json_t *o, const char **out);
 

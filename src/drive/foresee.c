@@ -165,8 +165,9 @@ static Err one_device(Cx *cx, const Pasts *p, const char **device) {
             return diag(cx, S_COST_TRIALS, NOWHERE, "a filter: device=PART", "trials of %.80s and of %.80s", *device,
                         p->item[i].key.device);
     return p->n ? OK
-                : diag(cx, S_COST_TRIALS, NOWHERE, "a store in which a search left trials", "there are no trials%s",
-                       p->unreadable ? " that this rowfold can read" : "");
+                : diag(cx, S_COST_TRIALS, NOWHERE,
+                       "trials of this rowfold: run `rowfold tune` with the store, or widen the filter",
+                       "there are no trials%s", p->unreadable ? " that this rowfold can read" : "");
 }
 
 Err foresee_scores(Cx *cx, const ForeseeRequest *q, const char **out) {
@@ -224,14 +225,22 @@ Err foresee_fit(Cx *cx, const ForeseeRequest *q, const char **out) {
         s[i] = (FitSample){x->demand, x->launch, x->caps, past_ns(&x->t), x->problem};
         buf_fmt(&all, "%s %s %.17g\n", x->key.sha, x->t.plan, s[i].ns);
     }
-    err = cost_fit(cx, of, s, p.n, start, &fit);
-    if (!err) err = calibration_plausible(cx, of, start, &fit);
+    /* Few trials may pull a coefficient anywhere: one that they cannot tell stays where it was. */
+    uint64_t held = 0, far;
+    do {
+        err = cost_fit(cx, of, s, p.n, start, held, &fit);
+        far = err ? 0 : calibration_far(of, start, &fit);
+        held |= far;
+    } while (far);
     if (err) return err;
+    json_t *untold = json_array();
+    for (int i = 0; i < of->ncoefs; i++)
+        if (held >> i & 1) json_array_append_new(untold, json_string(of->coef[i].name));
     char sha[65];
     sha256_hex(all.s, all.n, sha);
     json_t *o = calibration_json(of, p.item[0].caps, device, &fit);
     json_object_set_new(o, "trials",
-                        json_pack("{s:i,s:i,s:i,s:s,s:s}", "count", p.n, "problems", p.problems, "unreadable",
-                                  p.unreadable, "sha256", sha, "on_top_of", hash));
+                        json_pack("{s:i,s:i,s:i,s:s,s:s,s:o}", "count", p.n, "problems", p.problems, "unreadable",
+                                  p.unreadable, "sha256", sha, "on_top_of", hash, "held", untold));
     return calibration_text(cx, o, out);
 }

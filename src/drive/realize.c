@@ -42,7 +42,7 @@ Err realize(Cx *cx, const Request *q, Made *m) {
     const Diag *first = NULL;
     if (effort_runs(q->effort)) return realize_best(cx, q, m);
     for (int built = 1;; built++) {
-        Cx own = {.a = cx->a};
+        Cx own = {.a = cx->a, .stop = cx->stop};
         Err err = realize_best(&own, q, m);
         if (!err) return OK;
         if (!first) first = own.first;

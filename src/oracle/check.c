@@ -217,7 +217,7 @@ static Err eval_rows(Cx *cx, void *user, int part, int64_t from, int64_t to) {
     (void)part;
     Err err = work_new(cx, v->p, v->s, v->in, v->o, &w);
     if (!err) work_rows(w, from, to, (const int64_t(*)[MAX_RANK])v->strides, store_run, v->out);
-    return err;
+    return !err && cx_over(cx) ? cx_stopped(cx) : err;
 }
 
 Err oracle_eval_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o,
@@ -252,7 +252,7 @@ Err oracle_eval_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, const A
     const int parts = sets ? 1 : crew_parts(c, rows, elements);
     if (parts > 1) return crew_run(cx, c, parts, rows, eval_rows, &v);
     work_rows(w, 0, rows, (const int64_t(*)[MAX_RANK])v.strides, store_run, out);
-    return OK;
+    return cx_over(cx) ? cx_stopped(cx) : OK;
 }
 
 Err oracle_eval(Cx *cx, const Prog *p, const Shape *s, const Args *in, const OracleOptions *o, Expect out[MAX_PARAMS]) {
@@ -271,6 +271,8 @@ typedef struct Compare { /* one output */
     Verdict *v; /* of each part */
 } Compare;
 
+enum { AT_ONCE = 1 << 16 };
+
 static Err compare_elements(Cx *cx, void *user, int part, int64_t from, int64_t to) {
     const Compare *c = user;
     const Tensor *t = c->t;
@@ -279,11 +281,11 @@ static Err compare_elements(Cx *cx, void *user, int part, int64_t from, int64_t 
     const int rank = c->p->param[c->param].rank, bytes = ty_bytes(t->ty);
     const bool quick = x->f && !x->set;
     int64_t at[MAX_RANK] = {0}, off = 0, left = from;
-    (void)cx;
     for (int d = rank - 1; d >= 0 && from < to; d--)
         at[d] = left % t->n[d], left /= t->n[d], off += at[d] * t->stride[d];
     for (int64_t i = from; i < to; i++) {
         double share;
+        if (i % AT_ONCE == 0 && cx_over(cx)) return cx_stopped(cx);
         if (quick && surely_legal(t->ty, (const char *)t->data + off * bytes, x->f[i], x->e[i], &share)) {
             v.checked++;
             if (share > v.worst) v.worst = share;
@@ -332,8 +334,12 @@ Err oracle_compare(Cx *cx, const Prog *p, const Shape *s, const Args *outputs, c
 }
 
 typedef struct Check {
-    const Args *outputs;
-    Verdict *v;
+    const Prog *p;
+    const Shape *s;
+    const Args *in, *outputs;
+    const OracleOptions *o;
+    Verdict *of; /* of each part */
+    Verdict *v;  /* of the part at hand */
 } Check;
 
 static void check_run(void *user, Work *w, const Run *r) {
@@ -349,17 +355,41 @@ static void check_run(void *user, Work *w, const Run *r) {
     }
 }
 
+static Err check_rows(Cx *cx, void *user, int part, int64_t from, int64_t to) {
+    Check c = *(const Check *)user;
+    Work *w;
+    int64_t strides[MAX_PARAMS][MAX_RANK] = {{0}};
+    Err err = work_new(cx, c.p, c.s, c.in, c.o, &w);
+    if (err) return err;
+    for (int k = 0; k < c.p->nouts; k++)
+        memcpy(strides[c.p->out[k].param], c.outputs->t[c.p->out[k].param].stride, sizeof strides[0]);
+    c.v = &c.of[part];
+    *c.v = (Verdict){.ok = true};
+    work_rows(w, from, to, (const int64_t(*)[MAX_RANK])strides, check_run, &c);
+    return cx_over(cx) ? cx_stopped(cx) : OK;
+}
+
+Err oracle_check_by(Cx *cx, const Crew *crew, const Prog *p, const Shape *s, const Args *in, const Args *outputs,
+                    const OracleOptions *o, Verdict *v) {
+    *v = (Verdict){.ok = true};
+    Err err = check_outputs(cx, p, s, outputs);
+    if (err) return err;
+    const int64_t rows = work_count(p, s);
+    int64_t elements = 1;
+    for (int k = 0; k < p->nouts; k++)
+        for (int i = 0; i < p->nparams; i++) {
+            int64_t n = 1;
+            for (int d = 0; d < in->t[i].rank; d++) n = mul_fits(n, in->t[i].n[d], &n) ? n : INT64_MAX;
+            elements = i64_max(elements, n);
+        }
+    const int parts = crew_parts(crew, rows, elements);
+    Check c = {.p = p, .s = s, .in = in, .outputs = outputs, .o = o, .of = NEWN(cx->a, Verdict, parts)};
+    err = crew_run(cx, crew, parts, rows, check_rows, &c);
+    for (int i = 0; i < parts && !err; i++) join(v, &c.of[i]);
+    return err ? err : report(cx, p, v);
+}
+
 Err oracle_check(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Args *outputs, const OracleOptions *o,
                  Verdict *v) {
-    *v = (Verdict){.ok = true};
-    Work *w;
-    Err err = work_new(cx, p, s, in, o, &w);
-    if (!err) err = check_outputs(cx, p, s, outputs);
-    if (err) return err;
-    int64_t strides[MAX_PARAMS][MAX_RANK] = {{0}};
-    for (int k = 0; k < p->nouts; k++)
-        memcpy(strides[p->out[k].param], outputs->t[p->out[k].param].stride, sizeof strides[0]);
-    Check c = {outputs, v};
-    work_rows(w, 0, work_count(p, s), (const int64_t(*)[MAX_RANK])strides, check_run, &c);
-    return report(cx, p, v);
+    return oracle_check_by(cx, NULL, p, s, in, outputs, o, v);
 }

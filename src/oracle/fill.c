@@ -93,10 +93,13 @@ static int64_t int_element(Rng *r, Fill f, Ty t, int64_t bound) {
     }
 }
 
-static void fill_row(Tensor *t, char *p, int64_t n, int64_t step, Fill f, Rng row, int64_t first, int64_t index_bound) {
+/* Elements from <= j < to of the row at p. */
+static void fill_row(Tensor *t, char *p, int64_t from, int64_t to, int64_t step, Fill f, Rng row, int64_t first,
+                     int64_t index_bound) {
     const uint64_t base = rng_u64(&row) + (uint64_t)first;
     const bool odd_row = rng_u64(&row) & 1 && (f != FILL_SPECIAL || t->rank > 1);
-    for (int64_t j = 0; j < n; j++, p += step) {
+    p += from * step;
+    for (int64_t j = from; j < to; j++, p += step) {
         Rng r = {base + (uint64_t)j};
         if (ty_is_float(t->ty))
             num_store(t->ty, p, (Num){.d = real_element(&r, f, t->ty, j, odd_row)}, TY_F64);
@@ -121,18 +124,32 @@ static Err fill_rows(Cx *cx, void *user, int part, int64_t from, int64_t to) {
     const int last = t->rank - 1, bytes = ty_bytes(t->ty);
     const int64_t row_len = t->rank ? t->n[last] : 1, step = t->rank ? t->stride[last] * bytes : 0;
     int64_t at[MAX_RANK] = {0}, off = 0, left = from;
-    (void)cx, (void)part;
+    (void)part;
     for (int d = last - 1; d >= 0 && from < to; d--)
         at[d] = left % t->n[d], left /= t->n[d], off += at[d] * t->stride[d];
     for (int64_t i = from; i < to && row_len > 0; i++) { /* of nothing there may be no memory */
         const Rng row = {q->seed ^ (uint64_t)i * 0xd1342543de82ef95ull};
-        fill_row(t, (char *)t->data + off * bytes, row_len, step, q->f, row, i * row_len, q->index_bound);
+        if (cx && cx_over(cx)) return cx_stopped(cx);
+        fill_row(t, (char *)t->data + off * bytes, 0, row_len, step, q->f, row, i * row_len, q->index_bound);
         for (int d = last - 1; d >= 0; d--) {
             off += t->stride[d];
             if (++at[d] < t->n[d]) break;
             off -= t->stride[d] * t->n[d];
             at[d] = 0;
         }
+    }
+    return OK;
+}
+
+/* The only row, from <= j < to of its elements. */
+static Err fill_elements(Cx *cx, void *user, int part, int64_t from, int64_t to) {
+    enum { AT_ONCE = 1 << 20 };
+    const Filling *q = user;
+    const int64_t step = q->t->stride[q->t->rank - 1] * ty_bytes(q->t->ty);
+    (void)part;
+    for (int64_t j = from; j < to; j += AT_ONCE) {
+        if (cx_over(cx)) return cx_stopped(cx);
+        fill_row(q->t, q->t->data, j, i64_min(to, j + AT_ONCE), step, q->f, (Rng){q->seed}, 0, q->index_bound);
     }
     return OK;
 }
@@ -149,9 +166,9 @@ void fill_tensor(Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
 
 Err fill_tensor_by(Cx *cx, const Crew *c, Tensor *t, Fill f, uint64_t seed, int64_t index_bound) {
     Filling q = {t, f, seed, index_bound};
-    const int64_t rows = fill_count(t);
-    const int parts = crew_parts(c, rows, rows * (t->rank ? t->n[t->rank - 1] : 1));
-    return crew_run(cx, c, parts, rows, fill_rows, &q);
+    const int64_t rows = fill_count(t), row_len = t->rank ? t->n[t->rank - 1] : 1;
+    if (rows == 1 && t->rank) return crew_run(cx, c, crew_parts(c, row_len, row_len), row_len, fill_elements, &q);
+    return crew_run(cx, c, crew_parts(c, rows, rows * row_len), rows, fill_rows, &q);
 }
 
 /* ---- which integers are indexes ---- */

@@ -81,6 +81,8 @@ Err oracle_compare_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, cons
 /* Both at once, a row at a time: memory for one row only. */
 Err oracle_check(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Args *outputs, const OracleOptions *o,
                  Verdict *v);
+Err oracle_check_by(Cx *cx, const Crew *c, const Prog *p, const Shape *s, const Args *in, const Args *outputs,
+                    const OracleOptions *o, Verdict *v);
 
 /* ---- inputs ---- */
 typedef enum Fill { FILL_UNIFORM, FILL_NORMAL, FILL_WIDE, FILL_CANCEL, FILL_TIES, FILL_SPECIAL, FILL_COUNT } Fill;

@@ -1,9 +1,13 @@
 /* A program at a shape -> its values laid out for one row at a time, and the walk over rows and outputs. */
 #include "rowwork.h"
 
+#include "../base/os.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+enum { LONG_ROW = 1 << 16 }; /* is worth a question within it: has it to end, is there memory */
 
 const Lim lim_f32 = {0x1p-24, 0x1p-149, 0x1p-125, 0x1p128L - 0x1p103L};
 const Lim lim_f64 = {0x1p-53, 0x1p-1074, 0x1p-1021, 0x1p1023L * 2 - 0x1p970L};
@@ -141,8 +145,11 @@ static Col col_new(Work *w, int64_t n) {
     return (Col){arena_get(w->cx->a, (size_t)n * (w->each > 8 ? w->each : 8)), NEWN(w->cx->a, double, n)};
 }
 
-static void place_columns(Work *w) {
+/* False: more than the machine has, which would not fail here but later, by a signal. */
+static bool place_columns(Work *w) {
     const Prog *p = w->p;
+    const double most = w->scratch_n > LONG_ROW ? os_memory() : (double)INFINITY;
+    double bytes = 0;
     int *last = NEWN(w->cx->a, int, p->nvals), nslots = 0, dep[3 + MAX_RANK + 2];
     Slot *slot = NEWN(w->cx->a, Slot, p->nvals);
     for (int i = 0; i < p->nvals; i++) {
@@ -154,12 +161,15 @@ static void place_columns(Work *w) {
         if (!x->needed) continue;
         int s = 0;
         while (s < nslots && (x->once || slot[s].n != x->n || slot[s].free_after >= i)) s++;
+        if (s == nslots && x->n > LONG_ROW) bytes += (double)x->n * (double)(w->each + sizeof(double));
+        if (bytes > most) return false;
         if (s == nslots) slot[nslots++] = (Slot){col_new(w, x->n), x->n, 0};
         slot[s].free_after = x->once ? p->nvals : last[i];
         x->col = slot[s].col;
         if (p->val[i].op == OP_RED && red_info(p->val[i].red)->join == RED_PAIR)
             x->set = NEWN(w->cx->a, const int64_t *, x->n);
     }
+    return true;
 }
 
 static Err check_args(Work *w) {
@@ -207,7 +217,8 @@ Err work_new(Cx *cx, const Prog *p, const Shape *s, const Args *in, const Oracle
         w->scratch_n = i64_max(w->scratch_n, axes_count(s, x->el | (v->op == OP_RED ? v->over : 0)));
     }
     if (w->wide) w->each = sizeof(long double);
-    place_columns(w);
+    if (!place_columns(w))
+        return diag(cx, S_OOM, NOWHERE, NULL, "the definition's values of one row take more memory than there is");
     *out = w;
     return OK;
 }
@@ -302,9 +313,10 @@ void work_rows(Work *w, int64_t from, int64_t to, const int64_t (*strides)[MAX_R
     int64_t left = from;
     for (int i = MAX_AXES - 1; i >= 0 && from < to; i--)
         if (p->row_axes >> i & 1) w->at[i] = left % w->s->n[i], left /= w->s->n[i];
-    for (int64_t row = from; row < to; row++) {
+    for (int64_t row = from; row < to && !cx_over(w->cx); row++) {
         w->list_n = 0;
         for (int i = 0; i < p->nvals; i++) {
+            if (w->node[i].n > LONG_ROW && cx_over(w->cx)) return;
             if (w->node[i].needed && !(w->node[i].once && row > from)) {
                 if (w->wide)
                     row_eval_f80(w, i);

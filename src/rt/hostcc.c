@@ -177,7 +177,11 @@ static bool calls_libraries(const Unit *u) {
     return any;
 }
 
-bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir, const char *so, Fail *fail) {
+static bool over(void *cx) {
+    return cx_over(cx);
+}
+
+bool cc_compile(Cx *cx, const Rt *rt, const Compiler *cc, const Unit *u, const char *dir, const char *so, Fail *fail) {
     char src[PATH_MAX], tmp[PATH_MAX], said[16384], text[1200];
     const RtOptions *o = rt_options(rt);
     snprintf(src, sizeof src, "%s/kernel.c", dir);
@@ -205,7 +209,9 @@ bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir
                             .env = env,
                             .timeout_ns = (int64_t)o->build_timeout_ms * 1000000,
                             .out = said,
-                            .cap = sizeof said},
+                            .cap = sizeof said,
+                            .over = over,
+                            .user = cx},
                    &end);
     if (err == ENOMEM) {
         fail->slug = S_OOM;
@@ -213,6 +219,9 @@ bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir
     } else if (err) {
         fail->slug = S_BUILD_START;
         snprintf(fail->text, sizeof fail->text, "cannot start %s: %s", cc->path, os_error(err, text, sizeof text));
+    } else if (end.timed_out && cx_over(cx)) {
+        fail->slug = S_SEARCH_STOPPED;
+        snprintf(fail->text, sizeof fail->text, "stopped while `%s` was compiled", u->entry);
     } else if (end.timed_out) {
         fail->slug = S_BUILD_TIMEOUT;
         snprintf(fail->text, sizeof fail->text, "%s took more than %d ms for `%s`", cc->path, o->build_timeout_ms,

@@ -129,10 +129,10 @@ static bool build_cached(HostDevice *h, const Unit *u, Hash key, const char *so,
     return ok;
 }
 
-static bool build_fresh(HostDevice *h, const Unit *u, Hash key, const char *dir, const char *so, HostModule *m,
+static bool build_fresh(Cx *cx, HostDevice *h, const Unit *u, Hash key, const char *dir, const char *so, HostModule *m,
                         Fail *fail) {
     int64_t from = os_now_ns();
-    if (!cc_compile(h->d.rt, &h->cc, u, dir, so, fail)) return false;
+    if (!cc_compile(cx, h->d.rt, &h->cc, u, dir, so, fail)) return false;
     m->m.facts.compile_ns = os_now_ns() - from;
     char *file;
     size_t n;
@@ -145,7 +145,7 @@ static bool build_fresh(HostDevice *h, const Unit *u, Hash key, const char *dir,
     return ok;
 }
 
-static bool build_into(HostDevice *h, const Unit *u, HostModule *m, Fail *fail) {
+static bool build_into(Cx *cx, HostDevice *h, const Unit *u, HostModule *m, Fail *fail) {
     /* A new folder for every build: safe with other threads and after a fork, nothing left but by a kill (and then
      * until the next process compiles), and never a path that dlopen has seen. A second one after a cached kernel that
      * would not load, for the same reason. */
@@ -157,7 +157,7 @@ static bool build_into(HostDevice *h, const Unit *u, HostModule *m, Fail *fail) 
         int err = os_dir_work(dir, sizeof dir, &hold);
         if (err) return io_failed(fail, "make a folder in", "TMPDIR (or /tmp)", err);
         snprintf(so, sizeof so, "%s/kernel.so", dir);
-        bool ok = fresh ? build_fresh(h, u, key, dir, so, m, fail) : build_cached(h, u, key, so, m);
+        bool ok = fresh ? build_fresh(cx, h, u, key, dir, so, m, fail) : build_cached(h, u, key, so, m);
         os_dir_remove(dir);
         close(hold);
         if (ok || fresh) return ok;
@@ -182,7 +182,7 @@ static Err host_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     m->threads = u->threads;
     m->m.facts = facts_unknown();
     Fail fail = {.slug = S_INTERNAL};
-    if (!build_into(h, u, m, &fail)) {
+    if (!build_into(cx, h, u, m, &fail)) {
         rt_put(d->rt, m);
         return diag(cx, fail.slug, NOWHERE, NULL, "%s", fail.text);
     }

@@ -131,7 +131,7 @@ typedef struct Fail { /* told to a diagnostic only when everything is released: 
 void cc_probe(const Alloc *al, const char *asked, Compiler *out);
 void cc_flags(const Compiler *cc, Isa isa, char *out, size_t cap); /* as one line */
 /* Compiles the unit to the file `so`, both in the private folder `dir`. */
-bool cc_compile(const Rt *rt, const Compiler *cc, const Unit *u, const char *dir, const char *so, Fail *fail);
+bool cc_compile(Cx *cx, const Rt *rt, const Compiler *cc, const Unit *u, const char *dir, const char *so, Fail *fail);
 /* The path may be removed afterwards; it must never have been used for another kernel, dlopen goes by name. */
 bool so_load(const char *so, const char *entry, void **handle, HostFn **fn, Fail *fail);
 void so_unload(void *handle);

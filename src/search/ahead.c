@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_THREADS = 8 };
 typedef enum State { EMPTY, WAITS, BUILDS, READY } State;
@@ -30,6 +31,7 @@ struct Ahead {
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool over;
+    Stop stop; /* of compilers that are at it */
     int64_t turn;
     int nthreads;
     pthread_t thread[MOST_THREADS];
@@ -56,7 +58,7 @@ static void build(Ahead *a, Job *q) {
     snprintf(q->why, sizeof q->why, "no memory to build %.100s", q->unit.entry);
     if (!tmp) return;
     if (!setjmp(trap.at)) {
-        Cx cx = {.a = tmp};
+        Cx cx = {.a = tmp, .stop = &a->stop};
         q->err = mod_build(&cx, a->dev, &q->unit, &q->mod);
         if (q->err) {
             q->slug = cx.first ? cx.first->slug : S_INTERNAL;
@@ -126,6 +128,7 @@ static void clear(Ahead *a, Job *q) {
 
 void ahead_free(Ahead *a) {
     if (!a) return;
+    stop_now(&a->stop);
     pthread_mutex_lock(&a->lock);
     a->over = true;
     pthread_cond_broadcast(&a->change);
@@ -163,10 +166,18 @@ void ahead_add(Ahead *a, const Unit *u, const char *sha) {
     pthread_mutex_unlock(&a->lock);
 }
 
-void ahead_wait(Ahead *a) {
+void ahead_wait(Cx *cx, Ahead *a) {
+    enum { EVERY_NS = 50000000, SECOND_NS = 1000000000 };
     if (!a || !is_host(a->dev)) return;
     pthread_mutex_lock(&a->lock);
-    while (building(a)) pthread_cond_wait(&a->change, &a->lock);
+    while (building(a)) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += EVERY_NS;
+        if (t.tv_nsec >= SECOND_NS) t.tv_sec++, t.tv_nsec -= SECOND_NS;
+        pthread_cond_timedwait(&a->change, &a->lock, &t);
+        if (cx_over(cx)) stop_now(&a->stop);
+    }
     pthread_mutex_unlock(&a->lock);
 }
 

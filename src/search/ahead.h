@@ -16,10 +16,10 @@ enum { AHEAD_MOST = 16 }; /* units that wait, are built or lie ready */
 int ahead_batch(Device *dev, int threads);
 /* NULL: a batch of 1, or no memory for it; then every unit is built when it is needed. */
 Ahead *ahead_new(Device *dev, int threads);
-void ahead_free(Ahead *a); /* waits for what is being compiled; what nobody took goes. NULL is fine */
+void ahead_free(Ahead *a); /* ends what is being compiled; what nobody took goes. NULL is fine */
 /* Takes over a copy of the unit. One that is there already, or finds no room, is passed over. */
 void ahead_add(Ahead *a, const Unit *u, const char *sha);
-void ahead_wait(Ahead *a); /* hosts: until all are built; else it returns at once */
+void ahead_wait(Cx *cx, Ahead *a); /* hosts: until all are built, or given up; else it returns at once */
 /* False: nobody asked for that unit, or another one has its name. Else the module, or the error that building it gave,
  * as mod_build would have. */
 bool ahead_take(Cx *cx, Ahead *a, const Unit *u, const char *sha, Err *err, Module **mod);

@@ -199,7 +199,7 @@ static bool holds(Cx *cx, Search *s, Trial *winner, Trial *incumbent) {
     Finals *f = &s->final;
     Contest *c = NEW(cx->a, Contest);
     *c = (Contest){.s = s, .n = 2, .base = 1, .fresh = true, .in = {{.t = winner}, {.t = incumbent}}};
-    Cx own = {.a = cx->a};
+    Cx own = {.a = cx->a, .stop = cx->stop};
     Err err = OK;
     for (int i = 0; i < c->n && !err; i++) err = build(&own, c, i);
     if (!err) err = rounds(&own, c);
@@ -225,7 +225,7 @@ Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbe
         if (has && timed[i] == incumbent) c->base = i;
     }
     if (has && c->in[c->base].t != incumbent) c->base = c->n - 1, c->in[c->base].t = incumbent; /* the last place */
-    Cx own = {.a = cx->a};
+    Cx own = {.a = cx->a, .stop = cx->stop};
     Err err = OK;
     for (int i = 0; i < c->n; i++) c->in[i].t->finalist = true;
     for (int i = 0; i < c->n && !err; i++) err = build(&own, c, i);

@@ -86,7 +86,7 @@ static bool over(void *user, bool late) {
 
 Err search_here(Cx *cx, Search *s) {
     if (!s->bed->dev) {
-        Cx keep = {.a = cx->a};
+        Cx keep = {.a = cx->a, .stop = cx->stop};
         Err err = bed_make(&keep, s->dev, s->pb, s->seed, s->bed);
         if (err) return diag(cx, keep.first->slug, NOWHERE, keep.first->accept, "%s", keep.first->msg);
     }
@@ -103,7 +103,7 @@ static Err attempt(Cx *cx, Cx *own, Search *s, const Plan *plan, const Unit *u, 
         s->note = arena_printf(cx->a, "candidates are tried in this process from here on: %s", own->first->msg);
         worker_free(s->worker);
         s->worker = NULL;
-        *own = (Cx){.a = own->a};
+        *own = (Cx){.a = own->a, .stop = cx->stop};
         err = search_here(cx, s);
         if (err) return diag(own, cx->last->slug, NOWHERE, NULL, "%s", cx->last->msg);
     }
@@ -158,7 +158,7 @@ typedef struct Batch {
 
 static void emit(Cx *cx, Search *s, Next *x) {
     x->a = arena_sub(cx->a);
-    x->own = (Cx){.a = x->a};
+    x->own = (Cx){.a = x->a, .stop = cx->stop};
     x->err = attempt_emit(&x->own, s->pb, &x->t->plan, &x->u, x->made.unit_sha);
     x->done = x->err || search_resume(cx, s, x->t, x->made.unit_sha);
 }
@@ -176,7 +176,7 @@ static void build_ahead(Cx *cx, Search *s, const Batch *b, int from) {
     }
     for (int i = from; i < b->n; i++)
         if (!b->next[i].done) ahead_add(s->ahead, &b->next[i].u, b->next[i].made.unit_sha);
-    ahead_wait(s->ahead);
+    ahead_wait(cx, s->ahead);
 }
 
 /* Fills the batch up where that is due; false: there is nobody left to try. */

@@ -84,7 +84,7 @@ static Err build_ahead(Cx *cx, Desk *d, const json_t *j) {
         if (text && !plan_read(&own, text, &plan) && !attempt_emit(&own, &d->pb, &plan, &u, sha))
             ahead_add(d->ahead, &u, sha);
     }
-    ahead_wait(d->ahead);
+    ahead_wait(cx, d->ahead);
     return OK;
 }
 

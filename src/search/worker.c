@@ -304,7 +304,7 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     Err err = OK;
     *lost = true;
     for (int tries = 0; tries < 2 && *lost; tries++) {
-        *cx = (Cx){.a = cx->a};
+        *cx = (Cx){.a = cx->a, .stop = cx->stop};
         err = running(w) ? OK : start(cx, w);
         if (err) return err;
         json_t *j = json_pack("{s:s,s:s,s:o}", "op", "try", "plan", text, "ask", ask_json(q));

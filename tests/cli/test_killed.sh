@@ -45,9 +45,12 @@ swept() {
     [ "$(folders)" = 0 ] || { find "$TMPDIR"; return 1; }
 }
 
+# Asked to end, a command takes with it what it was compiling in; killed, it cannot.
 for signal in INT TERM KILL; do
     check "run: SIG$signal ends the compiler" killed $signal run "$root/kernels/softmax.row" softmax --shape rows=2,n=33
     check "tune: SIG$signal ends the compiler of the worker" killed $signal tune "$root/kernels/softmax.row" softmax --shape rows=2,n=33
+    ROWFOLD_WORKER='' check "tune without a worker: SIG$signal ends the compiler" killed $signal tune "$root/kernels/softmax.row" softmax --shape rows=2,n=33
+    [ $signal = KILL ] || check "SIG$signal leaves no folder behind" test "$(folders)" = 0
 done
 check "what was being compiled lay in the folder for temporary files" test "$(folders)" -gt 0
 check "the next compilation removes it" swept

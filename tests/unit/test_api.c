@@ -251,7 +251,7 @@ static void test_compile_options(void **state) {
 
 static int stop_at_once(void *user, const rowfold_progress *p) {
     ++*(int *)user;
-    assert_true(p->tried >= 1 && p->tried <= p->total);
+    assert_true(p->tried >= 0 && p->tried <= p->total); /* 0 where the machine takes its time to prepare */
     return 1;
 }
 

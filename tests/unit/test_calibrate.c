@@ -49,7 +49,7 @@ static void test_fit(void **state) {
         s[i].ns = score.total * 1e9;
     }
     cost_nominal(p, &caps, start);
-    assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, &fit), OK);
+    assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, 0, &fit), OK);
     assert_true(fit.after < fit.before / 10);
     for (int i = 0; i < p->ncoefs; i++) {
         const char *name = p->coef[i].name;
@@ -67,7 +67,7 @@ static void test_fit(void **state) {
         s[i].ns *= i / 10 % 2 ? 1.5 : 0.7;
         if (i % 10 == 3) s[i].ns *= 5;
     }
-    assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, &fit), OK);
+    assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, 0, &fit), OK);
     for (int i = 0; i < p->ncoefs; i++)
         if (str_eq(p->coef[i].name, "special")) assert_true(fabs(log(fit.coef[i] / truth[i])) < 0.7);
     /* what is over a hundred times off is no rate of the machine */
@@ -78,8 +78,8 @@ static void test_fit(void **state) {
     assert_non_null(strstr(cx.first->msg, "copy="));
     fit.coef[0] = start[0];
     s[3].ns = 0;
-    assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, &fit), ERR_ARGUMENT);
-    assert_int_equal(cost_fit(&cx, p, s, 0, start, &fit), ERR_ARGUMENT);
+    assert_int_equal(cost_fit(&cx, p, s, SAMPLES, start, 0, &fit), ERR_ARGUMENT);
+    assert_int_equal(cost_fit(&cx, p, s, 0, start, 0, &fit), ERR_ARGUMENT);
     arena_free(cx.a);
 }
 

@@ -4,6 +4,7 @@
 
 #include <rowfold.h>
 #include <setjmp.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +120,13 @@ static void text_and_back(void **state) {
     close_desk(&d);
 }
 
+/* Every trial again, of another seed and 10^9 times as long. */
+#define SLOWER                                                                                                         \
+    "INSERT INTO trial SELECT id + 1000000, problem, seed + 1, plan, 'confirmed', effort, slug, why, unit_sha, facts," \
+    " demand, '[' || median_ns * 1e9 || ']', calls, median_ns * 1e9, checked, bad, worst, compile_ns, from_cache, "    \
+    "time,"                                                                                                            \
+    " host FROM trial WHERE median_ns > 0"
+
 /* Trials by the policies' eyes, and a calibration that is fitted to them and then used. */
 static void policies_judged(void **state) {
     (void)state;
@@ -133,6 +141,16 @@ static void policies_judged(void **state) {
     assert_non_null(strstr(fit, "\"trials\":{\"count\":2,")); /* of each plan its best evidence */
     assert_int_equal(rowfold_calibrate_trials(d.ctx, file, NULL, fit, &again), ROWFOLD_OK);
     assert_non_null(strstr(again, "\"on_top_of\":\""));
+    /* times that no plausible coefficient explains: what they pull away stays, and the rest is used */
+    sqlite3 *db;
+    char *held = NULL;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, SLOWER, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    assert_non_null(strstr(fit, "\"held\":[]"));
+    assert_int_equal(rowfold_calibrate_trials(d.ctx, file, NULL, NULL, &held), ROWFOLD_OK);
+    assert_non_null(strstr(held, "\"held\":[\""));
+    rowfold_free(d.ctx, held);
     rowfold_compile_options o;
     rowfold_kernel *k = NULL;
     rowfold_compile_options_init(&o);

@@ -287,7 +287,7 @@ static void units_on_their_way(void **state) {
     bad = u;
     bad.text = "this is no C", bad.bytes = strlen(bad.text);
     ahead_add(a, &bad, "bad");
-    ahead_wait(a);
+    ahead_wait(&d.cx, a);
     assert_true(ahead_take(&d.cx, a, &u, sha, &err, &m));
     assert_int_equal(err, OK);
     mod_free(m);
