@@ -61,6 +61,7 @@ static Err sample(Cx *cx, Taker *t, int figure, int calls, int *first, int64_t *
     const Regime regime = (Regime)(figure % 2);
     const int threads = t->q->threads;
     int nsets;
+    if (cx_over(cx)) return cx_stopped(cx);
     const Slot *const *set = turn(t, regime, calls, &nsets, first);
     *ns = 0;
     if (span == SPAN_DEVICE)

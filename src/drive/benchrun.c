@@ -24,6 +24,10 @@ static bool stop_worker(void *user, bool late) {
     return evidence_over(user);
 }
 
+static bool stop_here(void *user) {
+    return evidence_over(user);
+}
+
 Err measure_fresh(Evidence *e, const Problem *pb, uint64_t seed, const char *plan, bool must, json_t **out) {
     const EvidenceAsk *q = e->ask;
     Cx *cx = e->cx;
@@ -51,11 +55,14 @@ Err measure_fresh(Evidence *e, const Problem *pb, uint64_t seed, const char *pla
                     "takes a process of its own");
     MeasureAsk here = q->measure;
     here.started_unix_ns = os_unix_ns();
+    Stop stop = {.asked = stop_here, .user = e};
+    cx->stop = &stop;
     err = plan_read(cx, plan, &p);
     if (!err && !e->bed.dev) err = bed_make(cx, q->dev, pb, seed, &e->bed);
     if (!err) err = measure_plan(cx, &e->bed, &p, &here, &e->measuring);
     if (!err) *out = json_incref(e->measuring.json);
     measuring_free(&e->measuring);
+    cx->stop = NULL;
     return err;
 }
 

@@ -282,9 +282,11 @@ static Err begin(Replay *r, const char *const text[2], const size_t bytes[2]) {
     Err err = OK;
     json_object_set_new(r->root, "format", json_string("rowfold-replay-1"));
     for (int i = 0; i < 2 && !err; i++) {
-        err = record_read(cx, text[i], bytes[i], "rowfold-catalog-1", &e->spare[i]);
+        Cx own = {.a = cx->a};
+        err = record_read(&own, text[i], bytes[i], "rowfold-catalog-1", &e->spare[i]);
         if (!err) json_object_set(r->root, sides[i], e->spare[i]);
-        if (!err) err = catalog_fits(cx, r->q, e->spare[i]);
+        if (!err) err = catalog_fits(&own, r->q, e->spare[i]);
+        if (err) diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s: %s", sides[i], own.first->msg);
     }
     if (!err) err = same_cases(cx, r->root);
     if (err) return err;

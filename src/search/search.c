@@ -283,8 +283,8 @@ Err search_run(Cx *cx, Search *s) {
     const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, w, timed);
     if (!ntimed && (s->stopped || w->cut)) return nothing_timed(cx, s);
     const Trial *first = picks.queue[0];
-    if (!ntimed && slug_err(first->slug) == ERR_UNAVAILABLE)
-        return diag(cx, first->slug, NOWHERE, NULL, "%s", first->why);
+    const Err machine = ntimed ? OK : slug_err(first->slug); /* whose fault it is, where it is no plan's */
+    if (machine == ERR_UNAVAILABLE || machine == ERR_IO) return diag(cx, first->slug, NOWHERE, NULL, "%s", first->why);
     if (!ntimed)
         return diag(cx, S_SEARCH_FAILED, NOWHERE, NULL, "all %lld candidates failed; the first with %s: %s",
                     (long long)picks.at, slug_text(first->slug), first->why);

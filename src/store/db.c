@@ -289,18 +289,28 @@ static bool lies_there(const char *path, const char *tail) {
     return access(name, F_OK) == 0;
 }
 
-static void make_folder(const char *path) {
+/* Why there is none; a folder that is there will do, whoever else may write to it. */
+static int make_folder(const char *path) {
     char dir[1024];
     const char *slash = strrchr(path, '/');
-    if (!slash || slash == path) return;
+    if (!slash || slash == path) return 0;
     snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
-    os_dir_private(dir); /* where it fails, opening the file says what is wrong */
+    const int err = os_dir_private(dir);
+    return access(dir, F_OK) == 0 ? 0 : err;
 }
 
 static Err open_file(Cx *cx, Store *s, const StoreOptions *o) {
     int busy = o->busy_ms > 0 ? o->busy_ms : BUSY_MS;
     bool fresh = !lies_there(s->path, "");
-    if (o->mode == STORE_WRITE && (!o->where || !*o->where || str_eq(o->where, "default"))) make_folder(s->path);
+    const bool ours = o->mode == STORE_WRITE && (!o->where || !*o->where || str_eq(o->where, "default"));
+    const int no_folder = ours ? make_folder(s->path) : 0;
+    char why[128];
+    if (no_folder)
+        return diag(cx,
+                    no_folder == EROFS    ? S_STORE_READ_ONLY
+                    : no_folder == ENOSPC ? S_STORE_FULL
+                                          : S_STORE_FAILED,
+                    NOWHERE, NULL, "cannot make the folder of %s: %s", s->path, os_error(no_folder, why, sizeof why));
     errno = 0;
     int rc = connect_file(s, busy, o->mode == STORE_WRITE, false);
     /* A WAL file in a folder that cannot be written cannot be read the usual way. With no log beside it, everything is

@@ -243,6 +243,7 @@ check 'absent compiler, of a search' exits 5 'rt.no_compiler' env ROWFOLD_CC=/no
 check 'absent compiler, by PATH' exits 5 'rt.no_compiler' env PATH=/none ROWFOLD_CACHE="$scratch/c1" "$rowfold" run "$soft" --shape rows=1,n=12
 check 'no compiler that could be asked' exits 5 'cannot start .*Too many open files \[build.not_started\]' prlimit --nofile=4 "$rowfold" run "$soft" --shape rows=1,n=13
 check 'no compiler that could be started' exits 5 'cannot start .*Too many open files \[build.not_started\]' env -u ROWFOLD_CC prlimit --nofile=6 "$rowfold" run "$soft" --shape rows=1,n=13
+check 'nowhere to compile, of a search' exits 6 'build.io' env TMPDIR=/proc "$rowfold" tune "$soft" --shape rows=1,n=13 --no-store --budget-candidates 1
 check 'no file for a worker' exits 5 'cannot be started: Too many open files' prlimit --nofile=6 "$rowfold" tune "$soft" --shape rows=1,n=13 --no-store --budget-candidates 1
 check 'absent compiler as JSON' holds 'd["error"]["slug"] == "rt.no_compiler" and rc == 5' env PATH=/none:"${PATH##*:}" ROWFOLD_CC=/none/cc ROWFOLD_CACHE="$scratch/c1" "$rowfold" run "$soft" --shape rows=1,n=12 --json
 check 'a preset needs no compiler' exits 0 'plans judged' env ROWFOLD_CC=/none/cc "$rowfold" plan "$soft" --shape n=12 --device preset:avx2

@@ -88,6 +88,7 @@ check 'an altered catalog' exits 4 'record.altered' rf catalog show altered.json
 sed 's/:/: /' a.json >spaced.json
 check 'a catalog with a blank' exits 4 'not canonical' rf catalog show spaced.json
 echo '[1]' >list.json
+echo '[' >list.txt
 check 'no record' exits 2 'record.syntax' rf catalog show list.json
 check 'another record' exits 2 'record.format' rf catalog show bench.json
 python3 evidence.py reseal a.json 'd["cases"][0]["unit"]["sha256"] = "0" * 64' >forged.json
@@ -100,6 +101,8 @@ check 'nowhere to' exits 2 'no place' rf catalog freeze smoke
 
 # ---- replays ----
 two=("${quick[@]}" --rounds 2)
+check 'which catalog is none' exits 2 'reference: line 1.*record.syntax' rf replay list.txt a.json -o r.json
+check 'or which of the two' exits 2 'candidate: line 1.*record.syntax' rf replay a.json list.txt -o r.json
 check 'replay' exits 0 'not resolved|better|worse' rf replay a.json b.json "${two[@]}" -o r.json
 check 'its record' sound replay r.json
 check 'nothing is left of the journal' test ! -e r.json.part

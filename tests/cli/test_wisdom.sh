@@ -58,6 +58,7 @@ check 'a file that is no store: the result is printed' exits 0 'store.not_ours' 
 check 'but resuming from it is an error' exits 6 'store.not_ours' tune --store bad.db --resume
 check 'and so is listing it' exits 6 'store.not_ours' rf trials --store bad.db
 check 'ROWFOLD_STORE is the default' exits 6 'store.not_ours' env ROWFOLD_STORE=bad.db "$rowfold" trials
+check 'no folder for it can be made' exits 0 'nothing is remembered: cannot make the folder of .*: ' env XDG_DATA_HOME=/proc "$rowfold" tune "$soft" softmax --shape rows=8,n=300 --budget-candidates 1 --isa portable --receipt r.json
 check 'no place at all' exits 6 'store.nowhere' env -u XDG_DATA_HOME -u HOME "$rowfold" trials
 
 # ---- wisdom ----
