@@ -101,8 +101,8 @@ check 'nowhere to' exits 2 'no place' rf catalog freeze smoke
 
 # ---- replays ----
 two=("${quick[@]}" --rounds 2)
-check 'which catalog is none' exits 2 'reference: line 1.*record.syntax' rf replay list.txt a.json -o r.json
-check 'or which of the two' exits 2 'candidate: line 1.*record.syntax' rf replay a.json list.txt -o r.json
+check 'which catalog is none' exits 2 'reference: line 1.*record.syntax' rf replay list.txt a.json "${two[@]}" -o r.json
+check 'or which of the two' exits 2 'candidate: line 1.*record.syntax' rf replay a.json list.txt "${two[@]}" -o r.json
 check 'replay' exits 0 'not resolved|better|worse' rf replay a.json b.json "${two[@]}" -o r.json
 check 'its record' sound replay r.json
 check 'nothing is left of the journal' test ! -e r.json.part
