@@ -126,21 +126,27 @@ static const char *pin_threads(Cx *cx, const Request *q) {
 typedef struct Asking {
     const Request *q;
     Search *s;
+    Arena *a;
     int64_t from_ns;
 } Asking;
 
+/* Whoever asks has threads or a compiler at work: running out of memory must not jump past them. */
 static bool asked(void *user) {
     const Asking *a = user;
-    if (a->s->watch) return search_told(a->s);
     const Progress p = {
         .elapsed_s = (double)(t_now_ns() - a->from_ns) / 1e9, .left_s = -1, .best_plan = "", .reasons = ""};
-    return a->q->progress(a->q->user, &p);
+    if (!a->s->watch) return a->q->progress(a->q->user, &p);
+    Trap trap, *was = arena_trap(a->a, &trap);
+    volatile bool over = false;
+    if (!setjmp(trap.at)) over = search_told(a->s);
+    arena_trap(a->a, was);
+    return over;
 }
 
 static void watch(Cx *cx, const Request *q, Made *m) {
     if (!q->progress) return;
     Asking *a = NEW(cx->a, Asking);
-    *a = (Asking){q, &m->search, t_now_ns()};
+    *a = (Asking){q, &m->search, cx->a, t_now_ns()};
     cx->stop = NEW(cx->a, Stop);
     *cx->stop = (Stop){.asked = asked, .user = a, .next_ns = a->from_ns + 100000000};
 }
