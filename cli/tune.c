@@ -25,6 +25,7 @@ static unsigned long long name_hash(const char *s) {
 static Rc receipt_write(Cli *c, const char **where) {
     const char *text = rowfold_kernel_text(c->kernel, ROWFOLD_RECEIPT);
     *where = NULL;
+    if (!text) return fail_library(c, ROWFOLD_MEMORY);
     if (!*text) return RC_OK;
     if (c->o.receipt) {
         const Rc rc = file_write(c, c->o.receipt, text, strlen(text), "\n", 1);

@@ -267,8 +267,9 @@ typedef enum rowfold_query {
                                stage that lost it ("none": it won there too) and the regret: time of the staged
                                search's plan over that of the exhaustive one's, less 1, in turns */
 } rowfold_query;
-/* A kernel's text, which lives as long as the kernel; "" where it does not apply. NULL for an unknown query, and for
- * ROWFOLD_CANDIDATES, which is made when it is first asked for, where memory runs out. Safe from any thread. */
+/* A kernel's text, which lives as long as the kernel; "" where it does not apply. NULL for an unknown query, and, where
+ * memory runs out, for ROWFOLD_RECEIPT and ROWFOLD_CANDIDATES, which are made when they are first asked for. Safe from
+ * any thread. */
 ROWFOLD_API const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q);
 
 typedef struct rowfold_stats {

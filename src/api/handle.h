@@ -51,16 +51,20 @@ struct rowfold_kernel {
     const Prog *prog; /* as written, in the kernel's own arena */
     int threads;
     Made made;
-    const char *text[ROWFOLD_PRUNING + 1]; /* but for the candidates */
+    const char *text[ROWFOLD_PRUNING + 1]; /* but for those that are made late */
     struct Late *late;
 };
 
-/* The text of the candidates, which takes most of the time of a compilation that runs nothing and is seldom asked for:
- * made when it first is. */
+/* The receipt and the text of the candidates, which take most of the time of a compilation that runs nothing and are
+ * seldom asked for: made when they first are. */
+enum { LATE_RECEIPT, LATE_CANDIDATES, LATE_TEXTS };
 typedef struct Late {
     pthread_mutex_t lock;
-    Arena *a;
-    const char *text;
+    const Request *asked; /* what the kernel was compiled for, in the kernel's own arena */
+    struct {
+        Arena *a;
+        const char *text;
+    } of[LATE_TEXTS];
 } Late;
 
 struct rowfold_bound {

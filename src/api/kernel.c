@@ -74,7 +74,6 @@ static void texts(Cx *cx, rowfold_kernel *k) {
     k->text[ROWFOLD_SOURCE] = m->unit.text ? m->unit.text : "";
     k->text[ROWFOLD_KERN] = kern.s;
     k->text[ROWFOLD_DEMAND] = demand.s;
-    k->text[ROWFOLD_RECEIPT] = m->receipt ? m->receipt : "";
     k->text[ROWFOLD_PRUNING] = m->pruning ? m->pruning : "";
     k->text[ROWFOLD_VERDICT] = m->measured ? verdict_json(cx, k->prog, &m->verdict) : "";
     k->text[ROWFOLD_HEADER] = m->unit.text ? header_text(cx, k->prog, &m->pb.shape, &m->unit) : "";
@@ -129,6 +128,7 @@ static Err compile(Call *c, rowfold_kernel *k, const rowfold_program *p, const r
     Err err = bind_shape(cx, prog, o->shape, &q.shape);
     if (!err) err = read_strided(cx, prog, o->strided, &q.strided);
     if (!err) err = drive_compile(cx, &q, &k->made);
+    k->late->asked = arena_dup(cx->a, &q, sizeof q);
     bed_free(&k->made.bed); /* the memory candidates were timed on */
     if (!err) texts(cx, k);
     if (k->made.search.note && k->ctx->o.log) k->ctx->o.log(k->ctx->o.log_user, 1, k->made.search.note);
@@ -182,7 +182,7 @@ void rowfold_kernel_free(rowfold_kernel *k) {
     rowfold_context *ctx = k->ctx;
     made_free(&k->made);
     if (k->late) {
-        arena_free(k->late->a);
+        for (int i = 0; i < LATE_TEXTS; i++) arena_free(k->late->of[i].a);
         pthread_mutex_destroy(&k->late->lock);
     }
     arena_free(k->a);
@@ -190,30 +190,32 @@ void rowfold_kernel_free(rowfold_kernel *k) {
 }
 
 /* NULL: no memory */
-static const char *candidates(const rowfold_kernel *k) {
+static const char *late_text(const rowfold_kernel *k, int which) {
     Late *late = k->late;
     pthread_mutex_lock(&late->lock);
-    if (!late->text) {
+    if (!late->of[which].text) {
         Call c;
-        late->a = arena_new(&k->ctx->al, NULL);
-        if (late->a) call_begin(&c, k->ctx, late->a);
-        if (!late->a || setjmp(c.trap.at)) {
-            arena_free(late->a);
-            late->a = NULL;
+        Arena *a = late->of[which].a = arena_new(&k->ctx->al, NULL);
+        if (a) call_begin(&c, k->ctx, a);
+        if (!a || setjmp(c.trap.at)) {
+            arena_free(late->of[which].a);
+            late->of[which].a = NULL;
             call_memory(k->ctx);
         } else {
-            late->text = trials_json(&c.cx, &k->made);
-            arena_trap(late->a, NULL);
+            late->of[which].text =
+                which == LATE_RECEIPT ? receipt_make(&c.cx, late->asked, &k->made) : trials_json(&c.cx, &k->made);
+            arena_trap(a, NULL);
         }
     }
-    const char *text = late->text;
+    const char *text = late->of[which].text;
     pthread_mutex_unlock(&late->lock);
     return text;
 }
 
 const char *rowfold_kernel_text(const rowfold_kernel *k, rowfold_query q) {
     if (!k || (unsigned)q >= sizeof k->text / sizeof *k->text) return NULL;
-    if (q == ROWFOLD_CANDIDATES) return candidates(k);
+    if (q == ROWFOLD_CANDIDATES) return late_text(k, LATE_CANDIDATES);
+    if (q == ROWFOLD_RECEIPT) return late_text(k, LATE_RECEIPT);
     return k->text[q] ? k->text[q] : "";
 }
 

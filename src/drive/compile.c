@@ -200,7 +200,6 @@ Err drive_compile(Cx *cx, const Request *q, Made *m) {
     if (!err) err = realize(cx, q, m);
     cx->stop = NULL;
     if (!err && effort_runs(q->effort)) err = measure(cx, q, m);
-    if (!err) m->receipt = receipt_make(cx, q, m);
     store_close(m->store);
     m->store = s->store = NULL;
     return err;

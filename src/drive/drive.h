@@ -50,9 +50,8 @@ typedef struct Made {
     Times times;
     double copy_ns;
     const char *copy_how;
-    double rotated; /* bytes that timed calls took in turn; 0: the same memory each time */
-    double bytes;   /* least traffic of one call; 0 while rows are not known */
-    const char *receipt;
+    double rotated;       /* bytes that timed calls took in turn; 0: the same memory each time */
+    double bytes;         /* least traffic of one call; 0 while rows are not known */
     char calibration[65]; /* its hash; "": none */
 } Made;
 Err drive_compile(Cx *cx, const Request *q, Made *m);

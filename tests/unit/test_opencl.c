@@ -409,7 +409,7 @@ static void test_estimate_takes_the_next(void **state) {
     assert_int_equal(m.search.trial[m.search.best].place, 3);
     assert_int_equal(m.search.nfailed, 2);
     assert_non_null(strstr(m.search.note, "number 3 of the ranking"));
-    assert_non_null(strstr(m.receipt, "\"build.spills\":2"));
+    assert_non_null(strstr(receipt_make(&f.cx, &q, &m), "\"build.spills\":2"));
     assert_non_null(m.mod);
     made_free(&m);
     fake_close(&f);
