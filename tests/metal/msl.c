@@ -28,6 +28,7 @@ static bool compile(Msl *m, const char *dir, const char *const *flags) {
                             "-Wno-unused-variable",
                             "-Wno-unused-but-set-variable",
                             "-Wno-parentheses",
+                            "-Wno-bitwise-instead-of-logical", /* lanes take no branch for a second operand */
                             m->include};
     int n = 0;
     while (argv[n]) n++;
