@@ -10,6 +10,8 @@ typedef struct Launch {
     int64_t rows;
     int lanes, subgroup, rows_per_group;
     int groups_per_row; /* each of `lanes`; 0 is 1 */
+    bool split;         /* they meet in device memory */
+    bool bytes;         /* or they wait for the bytes that they are sent */
     int resident;       /* groups of a unit that take all rows; 0: each takes its own */
     int pack, flight;   /* elements of an access of a GPU's lane, packs in flight; 0 is 1 */
     int prefetch;       /* rows ahead, on hosts */

@@ -38,12 +38,19 @@ enum {
     MEET,
     CLUSTER,
     GATHER,
+    BYTES,
+    SPLIT,
     GROUP,
     OVERLAPPED,
     LATE,
     BROUGHT,
     CROWDED,
     SOON,
+    CLUSTERED,
+    RECUR,
+    ROOT,
+    BRING,
+    DRIFT,
     ROOF_COEFS
 };
 
@@ -57,6 +64,10 @@ Once roof_once(const Demand *d, const Launch *l);
 /* How much of `bytes`, that launches touch in turn on all copies, the last cache has when they come again. */
 double roof_has(const Caps *caps, const Launch *l, double bytes, double kept);
 double roof_units(const Caps *caps);
+/* Bytes of a row that no load before has touched. */
+static inline double roof_first(const Demand *d) {
+    return d->first_read > 0 ? d->first_read : d->row.global_read;
+}
 static inline double roof_at_least_1(double x) {
     return x > 1 ? x : 1;
 }

@@ -15,7 +15,7 @@ enum {
     SCHEDULERS = 4, /* of a unit: fewer subgroups leave some idle */
     LANE_REGISTERS = 22,
     LINE = 128,
-    STARTED = 3 /* packs that compilers start before the first is waited for */
+    STARTED = 2 /* packs that compilers start before the first is waited for */
 };
 
 /* Groups that a unit has room for: lanes, registers, on-chip memory. */
@@ -52,10 +52,10 @@ static double missed(const Demand *d, const Caps *caps, const Launch *l, const d
  * where there is room for four, and the work takes longer than the next launch to come. */
 static double crowd(double places, double of_unit, double groups, const Caps *caps, const Launch *l, const double *k,
                     double work) {
-    if (!l->queued || l->groups_per_row > 1 || !(work > 0)) return 1;
+    if (!l->queued || !(work > 0)) return 1;
     const double free = fmin(1, fmax(0, places / of_unit - 1) / 3), meet = fmin(1, groups / roof_units(caps));
     const double soon = pow(k[SOON] * roof_ns / work, 4);
-    return 1 + k[CROWDED] * free * meet / (1 + soon);
+    return 1 + k[l->groups_per_row > 1 ? CLUSTERED : CROWDED] * free * meet / (1 + soon);
 }
 
 double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
@@ -66,22 +66,30 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     /* rows of a group lie in subgroups together */
     const double subgroups = (double)ceil_div((int64_t)l->lanes * l->rows_per_group, l->subgroup);
     const double issued = ceil(of_unit * subgroups / SCHEDULERS) * SCHEDULERS, pack = roof_at_least_1(l->pack);
-    const double packs = n[COST_MEMORY] / pack, levels = ceil(log2((double)l->lanes * share)),
+    const double packs = n[COST_MEMORY] / pack,
                  places = l->resident ? fmin(l->resident, room(d, caps, l)) : room(d, caps, l);
-    const double meeting = share > 1 ? k[CLUSTER] + subgroups * k[GATHER] : k[BARRIER] + subgroups * k[MEET];
+    const double meeting = share > 1 ? k[l->split   ? SPLIT
+                                         : l->bytes ? BYTES
+                                                    : CLUSTER] +
+                                           subgroups * k[GATHER]
+                                     : k[BARRIER] + subgroups * k[MEET];
     double far;
     const double miss = missed(d, caps, l, k, &far);
     const double accesses = packs * scatter(d, l) + d->lane_shared / pack;
     const double waits = d->lane_waits * k[WAIT] + fmax(0, packs - STARTED * d->lane_waits) * k[FETCH];
-    const double memory = miss / rate;
+    /* the longer a row keeps a lane, the further apart in memory groups read */
+    const double drift = 1 + d->lane_packs * k[DRIFT], memory = miss / rate * drift;
     /* groups that take all rows read once what all rows share */
     const double own = fmin(groups, l->resident * roof_units(caps)) / share * d->group_read;
-    const double cache = ((double)l->rows * (d->row.global_read + d->row.global_write) + own) / (rate * k[CACHED]);
+    const double cache =
+        ((double)l->rows * (d->row.global_read + d->row.global_write) + own) / (rate * k[CACHED]) * drift;
     const double arithmetic = issued * (n[COST_ALU] / k[ALU] + n[COST_DIV] / k[DIV] + accesses / k[ACCESS]) * roof_ns;
     const double special = issued * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
-    const double path = (k[ROW] + n[COST_DIV] * k[QUOTIENT] + waits * (1 + k[FAR] * far) +
-                         d->collectives * levels * k[STEP] + d->barriers * meeting) *
+    const double path = (k[ROW] + n[COST_DIV] * k[QUOTIENT] + d->lane_alone * k[ROOT] + d->lane_recur * k[RECUR] +
+                         waits * (1 + k[FAR] * far) + d->join_levels * k[STEP] + d->barriers * meeting) *
                         roof_ns;
+    const double lines = of_unit * l->rows_per_group * roof_first(d) / share / LINE;
+    const double ahead = l->brought ? lines * k[BRING] * roof_ns : 0;
     const double waves = roof_at_least_1(ceil(of_unit / places)), more = fmax(0, of_unit - 1) * k[GROUP] * roof_ns;
     const double work = memory + cache + arithmetic + special + waves * path + more;
     const double crowds = crowd(places, of_unit, groups, caps, l, k, work);
@@ -93,5 +101,6 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     score_add(out, "waves", "", waves);
     score_add(out, "groups", "s", more);
     score_add(out, "crowd", "", crowds);
-    return work * crowds;
+    score_add(out, "ahead", "s", ahead);
+    return work * crowds + ahead;
 }

@@ -27,7 +27,7 @@ typedef struct Traffic { /* bytes of a launch */
 
 static Traffic traffic(const Demand *d, const Caps *caps, const Launch *l, const double *k) {
     const double rows = (double)l->rows, write = d->row.global_write;
-    const double first = d->first_read > 0 ? d->first_read : d->row.global_read;
+    const double first = roof_first(d);
     const double stripes = d->row.private_read + d->row.private_write, again = d->row.global_read - first;
     const double set = first + write + d->stripe_slots * 4 * l->lanes; /* what a row touches */
     const Once once = roof_once(d, l);

@@ -80,6 +80,8 @@ static const Single gpu_singles[] = {
     {&sums, {16, 32768, "W=256,V=4,cluster=8"}},
     {&sums, {16, 32768, "W=1024,V=4,cluster=8"}},
     {&sums, {16, 32768, "W=256,V=4,cluster=16"}},
+    {&sums, {16, 32768, "W=256,V=4,cluster=8,exchange=bytes"}},
+    {&reads, {8, 131072, "W=256,V=4,split=16"}},
     {&sums, {8, 1024, "W=64,V=4,overlap=on"}},
     {&sums, {8, 1024, "W=64,V=4,overlap=late"}},
     {&sums, {8, 1024, "W=64,V=4,overlap=fetch"}},

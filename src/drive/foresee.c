@@ -116,11 +116,12 @@ static void put_texts(const Past *x, Buf *b) {
 static void put_launch(const Launch *l, Buf *b) {
     buf_fmt(b,
             ",\"launch\":{\"rows\":%lld,\"lanes\":%d,\"subgroup\":%d,\"rows_per_group\":%d,\"groups_per_row\":%d,"
+            "\"split\":%s,\"bytes\":%s,"
             "\"pack\":%d,\"flight\":%d,\"prefetch\":%d,\"copies\":%d,\"stream\":%s,\"overlap\":%s,"
             "\"queued\":%s,\"registers\":%d}",
-            (long long)l->rows, l->lanes, l->subgroup, l->rows_per_group, l->groups_per_row, l->pack, l->flight,
-            l->prefetch, l->copies, l->stream ? "true" : "false", l->overlap ? "true" : "false",
-            l->queued ? "true" : "false", l->registers);
+            (long long)l->rows, l->lanes, l->subgroup, l->rows_per_group, l->groups_per_row,
+            l->split ? "true" : "false", l->bytes ? "true" : "false", l->pack, l->flight, l->prefetch, l->copies,
+            l->stream ? "true" : "false", l->overlap ? "true" : "false", l->queued ? "true" : "false", l->registers);
 }
 
 static void put_past(Cx *cx, const Past *x, const CostPolicy *const *policy, int n, const CostPolicy *of,

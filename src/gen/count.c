@@ -34,6 +34,7 @@ typedef struct Tally {
     Where *where;   /* by instruction */
     uint64_t *seen; /* addresses that loads and stores touched */
     int nseen;
+    double *turn, *level;     /* by instruction: exchanges, and levels of trees, that it waits for */
     double first[MAX_PARAMS]; /* elements of a parameter first touched */
     bool guarded[MAX_PARAMS]; /* read at other places than its own */
 } Tally;
@@ -127,6 +128,15 @@ static double first_read(const Tally *t, double *weights) {
     return bytes;
 }
 
+/* Compilers multiply where the divisor is a power of two, whose reciprocal is exact. */
+static OpCost cost_of(const Kern *k, const Ins *in) {
+    int e;
+    if (in->op == OP_DIV && ty_is_float(in->ty) && k->ins[in->a[1]].k == K_CONST &&
+        fabs(frexp(num_f64(k->ins[in->a[1]].c, k->ins[in->a[1]].ty), &e)) == 0.5)
+        return COST_ALU;
+    return op_info(in->op)->cost;
+}
+
 static void count_ins(Tally *t, int i, double loop) {
     const Kern *k = t->k;
     const Ins *in = &k->ins[i];
@@ -134,7 +144,12 @@ static void count_ins(Tally *t, int i, double loop) {
     Times m = times(t, in, loop);
     place(t, i, loop);
     switch (in->k) {
-    case K_OP: add_op(d, op_info(in->op)->cost, m); break;
+    case K_OP: {
+        const OpCost cost = cost_of(k, in);
+        add_op(d, cost, m);
+        if (!t->sweep && cost == COST_SPECIAL) d->lane_alone += m.lane;
+        break;
+    }
     case K_SEG:
     case K_ELEM: add_op(d, COST_ALU, m); break;
     case K_LOADP:
@@ -191,25 +206,42 @@ static void count_pass(const Kern *k, const Ins *in, bool first, double loop, De
     if (first && in->imm == last) d->barriers += loop; /* those of lower levels are a part of it, as in joins */
 }
 
-static void count_joins(const Kern *k, const Node *nd, double loop, Demand *d) {
-    int lanes = plan_lanes(&k->plan);
-    if (lanes <= k->subgroup) return;
-    double partials = (k->plan.combine == COMBINE_OUTER ? k->plan.W : (double)ceil_div(k->plan.W, k->subgroup)) +
-                      (k->plan.cluster > 1 ? k->plan.cluster : 0);
-    bool before = false;
+/* Joins meet in one exchange where none of them waits for another and nothing but arithmetic is between (gpu_join). */
+static void count_joins(Tally *t, const Node *nd, double loop) {
+    const Kern *k = t->k;
+    Demand *d = t->d;
+    const int lanes = plan_lanes(&k->plan);
+    const bool exchanged = lanes > k->subgroup;
+    const double partials = (k->plan.combine == COMBINE_OUTER ? k->plan.W : (double)ceil_div(k->plan.W, k->subgroup)) +
+                            (k->plan.cluster > 1 ? k->plan.cluster : 0);
+    double turns = 0, levels = 0, turns_before = 0, levels_before = 0;
     for (int i = nd->i0; i < nd->i1; i++) {
         const Ins *in = &k->ins[i];
+        const bool join = in->k == K_JOIN || in->k == K_JOIN2;
+        double turn = turns_before, level = levels_before;
+        int at[3];
+        for (int n = ins_operands(in, at), j = 0; j < n; j++) {
+            const int a = in->a[at[j]];
+            if (a >= nd->i0) turn = fmax(turn, t->turn[a]), level = fmax(level, t->level[a]);
+        }
+        if (in->k == K_JOIN2I) turn = t->turn[i - 1], level = t->level[i - 1];
+        if (join) turn++, level += ceil(log2(lanes));
+        if (in->k == K_MEET) level += ceil(log2(in->lanes));
+        t->turn[i] = turn, t->level[i] = level;
+        turns = fmax(turns, turn), levels = fmax(levels, level);
+        const bool pure = join || in->k == K_JOIN2I || in->k == K_OP || in->k == K_CELL || in->k == K_CONST;
+        if (!pure || (join && k->subgroup == 1)) turns_before = turns, levels_before = levels;
+        if (!exchanged) continue;
         if (in->k == K_PASS) count_pass(k, in, i == nd->i0 || in[-1].k != K_PASS || in[-1].imm != in->imm, loop, d);
-        bool join = in->k == K_JOIN || in->k == K_JOIN2 || in->k == K_JOIN2I;
-        if (join) d->shared_bytes += partials * ty_bytes(in->ty) * k->plan.P;
-        if (join && !before) d->barriers += loop;
-        before = join;
+        if (join || in->k == K_JOIN2I) d->shared_bytes += partials * ty_bytes(in->ty) * k->plan.P;
     }
+    d->join_levels += loop * levels;
+    if (exchanged) d->barriers += loop * turns;
 }
 
 /* Operations of a lane in a sweep that wait for each other: one fold a slot, spread over the accumulators; where cells
  * are set, whatever is done once a step between reading and setting them. */
-static double chain(const Tally *t, const Node *nd) {
+static double chain(const Tally *t, const Node *nd, bool *recurs) {
     const Kern *k = t->k;
     double folds = 0, steps = 0;
     bool sets = false;
@@ -219,7 +251,8 @@ static double chain(const Tally *t, const Node *nd) {
         if (in->k == K_OP && in->rank == RANK_PACK) steps += (double)t->steps;
         sets |= in->k == K_SETCELL;
     }
-    return fmax(folds, sets ? steps : 0);
+    *recurs = sets && steps > folds;
+    return *recurs ? steps : folds;
 }
 
 static bool loads(const Kern *k, const Node *nd) {
@@ -261,11 +294,13 @@ static void count_nodes(Tally *t, int first, double loop) {
             t->steps = ceil_div(ceil_div(t->n, chunk), k->plan.flight);
             t->d->lane_rounds += loop * (double)t->slots;
             t->d->lane_packs += loop * (double)t->packs;
-            t->d->lane_chain += loop * chain(t, nd);
+            bool recurs;
+            const double waits = loop * chain(t, nd, &recurs);
+            t->d->lane_chain += waits, t->d->lane_recur += recurs ? waits : 0;
             if (loads(k, nd)) t->d->lane_waits += loop;
             if (!t->n) continue;
         } else {
-            count_joins(k, nd, loop, t->d);
+            count_joins(t, nd, loop);
         }
         for (int i = nd->i0; i < nd->i1; i++) count_ins(t, i, loop);
     }
@@ -362,7 +397,12 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
                 .reductions = k->nreds,
                 .stripe_slots = (double)k->stripes.live,
                 .stripe_slots_sum = (double)k->stripes.sum};
-    Tally t = {.k = k, .d = &d, .where = NEWN(cx->a, Where, k->nins), .seen = NEWN(cx->a, uint64_t, k->nins)};
+    Tally t = {.k = k,
+               .d = &d,
+               .where = NEWN(cx->a, Where, k->nins),
+               .seen = NEWN(cx->a, uint64_t, k->nins),
+               .turn = NEWN(cx->a, double, k->nins),
+               .level = NEWN(cx->a, double, k->nins)};
     count_nodes(&t, k->root, 1);
     d.first_read = first_read(&t, &d.weight_read);
     d.live_values = live_values(cx, k);

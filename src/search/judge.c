@@ -15,6 +15,8 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .subgroup = pb->caps.subgroup,
                     .rows_per_group = plan->P,
                     .groups_per_row = plan_groups(plan),
+                    .split = plan->split > 1,
+                    .bytes = plan->cluster > 1 && plan->exchange == EXCHANGE_BYTES,
                     .resident = plan->grid,
                     .pack = plan->V,
                     .flight = plan->flight,

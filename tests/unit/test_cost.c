@@ -263,9 +263,16 @@ static void roofline_knows_places_of_gpus(void **state) {
     double t_late = score(cx, "roofline", &d, &c, &late, "").total;
     assert_true(t_late < score(cx, "roofline", &d, &c, &early, "").total);
     assert_true(score(cx, "roofline", &d, &c, &brought, "").total < t_late);
-    Launch shared = early; /* nor those whose rows several groups share */
+    Launch shared = early; /* those whose rows several groups share crowd too, and meet sooner by bytes than at a
+                              barrier, and latest in device memory */
     shared.groups_per_row = 2;
-    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &shared, "")}[0], "crowd") == 1);
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &shared, "")}[0], "crowd") > 1);
+    d.barriers = 1;
+    Launch bytes = shared, split = shared;
+    bytes.bytes = true, split.split = true;
+    const double at_barrier = score(cx, "roofline", &d, &c, &shared, "").total;
+    assert_true(score(cx, "roofline", &d, &c, &bytes, "").total < at_barrier);
+    assert_true(score(cx, "roofline", &d, &c, &split, "").total > at_barrier);
     /* what is streamed leaves the last cache first, so that it has the inputs when they come again */
     Launch plain = LAUNCH(3000, 256, 32, 1), stream = plain;
     stream.stream = true;

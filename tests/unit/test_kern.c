@@ -386,6 +386,7 @@ static void test_count_softmax(void **state) {
         SAME(d.lane_rounds, 24);
         SAME(d.lane_packs, 6);
         SAME(d.collectives, 2);
+        SAME(d.join_levels, 2 * 9); /* the sum waits for the maximum: two trees of 512 lanes */
         SAME(d.barriers, 2);
         SAME(d.shared_bytes, 2 * 16 * 4); /* two joins, partials of 16 subgroups */
         SAME(d.launches, 1);
@@ -394,6 +395,7 @@ static void test_count_softmax(void **state) {
         SAME(d.lane_ops[COST_SPECIAL], 16);
         SAME(d.row_ops[COST_SPECIAL], 8192);
         SAME(d.lane_ops[COST_DIV], 8);
+        SAME(d.lane_alone, 0);                      /* exp is in sweeps */
         SAME(d.lane_ops[COST_ALU], 2 + 8 + 16 + 8); /* addresses; max; sub and add; sub */
         SAME(d.lane_ops[COST_MEMORY], hold ? 16 : 32);
     }
@@ -448,7 +450,21 @@ static void test_count_others(void **state) {
     SAME(d.lane_ops[COST_ALU],
          4 + 6 + 2 * 2 + 6 * 5); /* addresses; pack sum; two adds a step; element: number, +2, <, two addresses */
     SAME(d.row_ops[COST_ALU], 4 + 37 + 2 * 2 * 8 + 37 * 5);
-    SAME(d.barriers, 2); /* the joins are not side by side */
+    SAME(d.barriers, 1); /* neither join waits for the other: they share an exchange, and a tree of 8 lanes */
+    SAME(d.join_levels, 3);
+    SAME(d.lane_chain, 4); /* the two adds of each step wait for those of the step before */
+    SAME(d.lane_recur, 4);
+    Kern *k = kern_inout(f, q, false, false); /* a division by a power of two is a multiplication */
+    Ins *one = NULL;
+    for (int i = 0; i < k->nins; i++) {
+        if (k->ins[i].k == K_CONST && k->ins[i].ty == TY_F32) one = &k->ins[i];
+        if (k->ins[i].k == K_OP && k->ins[i].op == OP_ADD && k->ins[i].ty == TY_F32) k->ins[i].op = OP_DIV;
+    }
+    for (int by = 3; by < 5; by++) {
+        one->c.f = (float)by;
+        kern_count(&f->cx, k, &d);
+        SAME(d.lane_ops[COST_DIV], by == 3);
+    }
     fix_free(f);
 }
 
