@@ -10,7 +10,8 @@ nominal coefficients) is judged. --transfer FILE takes from a calibration of ano
 
 Of each problem: regret is the time of the plan that a policy puts first over the fastest one's, less 1 (plans that it cannot tell
 apart count with their mean); top 8: is one of the plans within 1 % of the fastest among its first 8; rank: Spearman's. The noise
-floor is what measuring alone gives: the regret of choosing by one half of the samples and judging by the other. `fixed` is the best
+floor is what measuring alone gives: the regret of choosing by one half of the samples and judging by the other. `beyond noise` is the
+regret less what the halves of the two plans' samples differ by, a tie where that is more. `fixed` is the best
 single rule: the dimensions that are best in the mean over `train`, wherever a problem has such a plan."""
 import argparse
 import hashlib
@@ -117,6 +118,17 @@ def regret(score, ns):
     return sum(first) / len(first) / best - 1, len(first)
 
 
+def spread(t):
+    """What two measurements of one plan differ by, as the halves of its samples tell."""
+    a, b = halves(t)
+    return abs(math.log(a / b))
+
+
+def beyond(r, ts, ns, score):
+    pick, best = ts[score.index(min(score))], ts[ns.index(min(ns))]
+    return max(0, r - max(spread(pick), spread(best)))
+
+
 def halves(t):
     n = t["samples_ns"]
     k = len(n) // 2
@@ -163,7 +175,7 @@ def quantile(v, q):
 def judge(problems, names, rule):
     out = {}
     for name in names + ["noise"]:
-        reg, top, rank, ties, ratio, worst = [], [], [], 0, [], []
+        reg, top, rank, ties, ratio, worst, past = [], [], [], 0, [], [], []
         for ts in problems:
             ns = [t["ns"] for t in ts]
             if name == "noise":
@@ -180,6 +192,7 @@ def judge(problems, names, rule):
             if len(set(score)) > 1:
                 rank.append(spearman(score, ns))
             if name == "roofline":
+                past.append(beyond(r, ts, ns, score))
                 ratio += [abs(math.log(s * 1e9 / t)) for s, t in zip(score, ns)]
                 old = [t["scores"]["incumbent"] for t in ts] if "incumbent" in ts[0]["scores"] else None
                 if old:
@@ -190,6 +203,7 @@ def judge(problems, names, rule):
             out[name].update(rank=statistics.median(rank), ties=ties)
         if ratio:
             out[name].update(predicted=math.exp(statistics.median(ratio)) - 1)
+            out[name].update(beyond_median=statistics.median(past), beyond_p90=quantile(past, 0.9))
         if worst:
             out[name].update(worst_against_incumbent=max(worst))
     return out
@@ -200,7 +214,8 @@ def table(split, figures):
     for name, f in figures.items():
         print(f"  {name:10s} {100 * f['median']:6.1f}% {100 * f['p90']:5.1f}% {100 * f['max']:5.0f}% {100 * f['mean']:5.1f}%"
               f"  {100 * f['top8']:5.1f}%" + (f"  {f['rank']:.2f}  {f['ties']:3d}" if "rank" in f else "") +
-              (f"   {100 * f['predicted']:.0f}%" if "predicted" in f else "") +
+              (f"   {100 * f['predicted']:.0f}%   beyond noise {100 * f['beyond_median']:.1f}%, p90 {100 * f['beyond_p90']:.1f}%"
+               if "predicted" in f else "") +
               (f"   worst against the incumbent {100 * f['worst_against_incumbent']:+.1f}%" if "worst_against_incumbent" in f else ""))
 
 
