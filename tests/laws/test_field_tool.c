@@ -58,7 +58,7 @@ typedef struct PlantedModule {
 static Err p_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     Planted *p = (Planted *)d;
     Trick t = p->trick[p->built++ % COUNT(p->trick)];
-    if (t == NO_BUILD) return diag(cx, S_BUILD_IO, NOWHERE, NULL, "planted: this unit does not build");
+    if (t == NO_BUILD) return diag(cx, S_BUILD_FAILED, NOWHERE, NULL, "planted: this unit does not build");
     PlantedModule *m = rt_get(d->rt, sizeof *m);
     Err err = mod_build(cx, p->inner, u, &m->inner);
     if (err) {

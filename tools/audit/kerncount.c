@@ -2,6 +2,7 @@
 #include "planread.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,11 +47,15 @@ typedef struct Reader {
     int ndomains, nstripes;
     int64_t points[DOMAINS], elements[DOMAINS];
     Held stripe[STRIPES];
-    bool load[LOADS]; /* by number of the instruction */
-    double loop;      /* product of the counts of the loops around; 0 before a group's first row, which is no row's */
+    bool load[LOADS];    /* by number of the instruction */
+    double value[LOADS]; /* of a constant; of others 0 */
+    int turn[LOADS];     /* exchanges of its block that it waits for */
+    int turns, before;   /* of the block: exchanges so far; those that all that follows waits for */
+    int begun, numbered; /* the block's first number, and the one after the last so far */
+    double loop; /* product of the counts of the loops around; 0 before a group's first row, which is no row's */
     double outer[DEPTH];
     int depth;
-    bool sweep, joined;
+    bool sweep, block;
     int passed, passes; /* 1 + the level of the pass in the line before, and in this one; 0: none */
     int domain;
 } Reader;
@@ -202,13 +207,37 @@ static void op_add(Reader *r, int cls, char rank) {
     add(r, &r->c->lane_ops[cls], &r->c->row_ops[cls], rank, 1);
 }
 
-/* Joins side by side share an exchange, with a barrier; each has partials of its own. */
-static void join(Reader *r, bool first, Type t) {
+/* Each join has partials of its own. */
+static void join(Reader *r, Type t) {
     const int64_t W = r->plan.W, S = r->c->subgroup, groups = r->plan.cluster;
     if (r->plan.lanes <= S) return;
     const int64_t partials = (r->plan.combine == 1 ? W : up_div(W, S)) + (groups > 1 ? groups : 0);
     r->c->shared_bytes += (double)(partials * type_fact(t)->bytes * r->plan.P);
-    if (first) r->c->barriers += r->loop;
+}
+
+/* Joins of a block share an exchange, and its barrier, where none waits for another and nothing but arithmetic is
+ * between. */
+static void exchange(Reader *r, const char *op, bool makes, bool is_join) {
+    int turn = r->before;
+    int64_t at = -1;
+    for (int i = makes ? 3 : 1; i < r->n; i++)
+        if (*r->f[i] == '%' && number(r, r->f[i] + 1, &at) && at >= r->begun && at < LOADS && r->turn[at] > turn)
+            turn = r->turn[at];
+    const bool index = same_text(op, "join2i"); /* comes with the join before it */
+    if (index) turn = r->numbered > 0 ? r->turn[r->numbered - 1] : 0;
+    if (is_join && !index) turn++;
+    if (turn > r->turns) r->turns = turn;
+    const bool pure = is_join || same_text(op, "op") || same_text(op, "cell") || same_text(op, "const");
+    if (!pure || (is_join && !index && r->c->subgroup == 1)) r->before = r->turns;
+    if (makes && number(r, r->f[0] + 1, &at) && at < LOADS) r->turn[at] = turn;
+}
+
+/* Compilers multiply where the divisor is a power of two, whose reciprocal is exact. */
+static bool by_power_of_two(Reader *r, Type t) {
+    int64_t at;
+    int e;
+    if (r->n < 7 || type_fact(t)->kind != REAL || !number(r, r->f[6] + 1, &at) || at >= LOADS) return false;
+    return fabs(frexp(r->value[at], &e)) == 0.5;
 }
 
 /* One partial of each subgroup or group goes to all; the barrier of the last level is counted. */
@@ -289,8 +318,13 @@ static bool instruction(Reader *r) {
     const char own = makes ? rank : r->sweep ? 'e' : 'r';
     if ((own == 'e' || own == 'p') && !r->sweep) return wrong(r, "an element outside of a sweep");
     const bool is_join = same_text(op, "join") || same_text(op, "join2") || same_text(op, "join2i");
-    if (is_join) join(r, !r->joined, t);
-    r->joined = is_join;
+    if (is_join) join(r, t);
+    if (r->block) exchange(r, op, makes, is_join);
+    int64_t own_number;
+    if (makes && number(r, r->f[0] + 1, &own_number) && own_number < LOADS) {
+        r->numbered = (int)own_number + 1;
+        if (same_text(op, "const")) r->value[own_number] = strtod(field(r, 5), NULL);
+    }
     r->passed = r->passes, r->passes = 0;
     if (same_text(op, "pass")) return pass(r, first, t);
     if (r->sweep && !r->elements[r->domain]) return true; /* it never runs */
@@ -299,7 +333,7 @@ static bool instruction(Reader *r) {
     const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
     if (needs_class && cls < 0) return wrong(r, "an unknown operator");
     if (same_text(op, "op") || same_text(op, "fold"))
-        op_add(r, cls, own);
+        op_add(r, cls == DIV && same_text(op, "op") && same_text(dot, "div") && by_power_of_two(r, t) ? ALU : cls, own);
     else if (same_text(op, "fold2"))
         for (int i = 0; i < PAIR_OPS; i++) op_add(r, cls, own);
     else if (same_text(op, "packfold"))
@@ -336,8 +370,9 @@ static bool node_line(Reader *r) {
     }
     if (same_text(w, "}")) {
         if (!r->depth) return wrong(r, "a node that was not begun");
+        if (r->block && r->plan.lanes > r->c->subgroup) r->c->barriers += r->loop * r->turns;
         r->loop = r->outer[--r->depth];
-        r->sweep = false;
+        r->sweep = r->block = false;
         return true;
     }
     const bool once = same_text(w, "once");
@@ -346,8 +381,8 @@ static bool node_line(Reader *r) {
         if (r->depth == DEPTH || r->sweep) return wrong(r, "a node inside of a sweep");
         r->outer[r->depth++] = r->loop;
         if (once) r->loop = 0;
-        r->joined = false, r->passes = 0;
-        r->sweep = *w == 's';
+        r->passes = r->turns = r->before = 0, r->begun = r->numbered;
+        r->sweep = *w == 's', r->block = !r->sweep;
         if (!r->sweep) return true;
         if (!index_of(r, field(r, once ? 2 : 1), 'd', r->ndomains, &r->domain)) return false;
         const int64_t slots = slots_of(r->elements[r->domain], r->plan.lanes, r->plan.V);
