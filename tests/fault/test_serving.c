@@ -8,14 +8,6 @@
 static char tmp[600]; /* where folders for compilers come and go */
 static Arena *scratch;
 
-static int entries(const char *dir) {
-    DIR *d = opendir(dir);
-    int n = 0;
-    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
-    if (d) closedir(d);
-    return n;
-}
-
 static bool tidies(const char *failed) { /* what failed is the tidying up itself */
     static const char *const of[] = {"opendir", "readdir64", "unlink"};
     for (int i = 0; i < COUNT(of); i++)

@@ -58,14 +58,6 @@ static int clean_up(void **state) {
     return os_dir_remove(box);
 }
 
-static int entries(const char *dir) {
-    DIR *d = opendir(dir);
-    int n = 0;
-    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
-    if (d) closedir(d);
-    return n;
-}
-
 /* ---- the host ---- */
 
 static void softmax(Cx *cx, Unit *u) {

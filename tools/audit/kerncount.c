@@ -217,10 +217,10 @@ static void join(Reader *r, Type t) {
 
 /* Joins of a block share an exchange, and its barrier, where none waits for another and nothing but arithmetic is
  * between. */
-static void exchange(Reader *r, const char *op, bool makes, bool is_join) {
+static void exchange(Reader *r, const char *op, int64_t made, bool is_join) {
     int turn = r->before;
     int64_t at = -1;
-    for (int i = makes ? 3 : 1; i < r->n; i++)
+    for (int i = made < 0 ? 1 : 3; i < r->n; i++)
         if (*r->f[i] == '%' && number(r, r->f[i] + 1, &at) && at >= r->begun && at < LOADS && r->turn[at] > turn)
             turn = r->turn[at];
     const bool index = same_text(op, "join2i"); /* comes with the join before it */
@@ -229,7 +229,7 @@ static void exchange(Reader *r, const char *op, bool makes, bool is_join) {
     if (turn > r->turns) r->turns = turn;
     const bool pure = is_join || same_text(op, "op") || same_text(op, "cell") || same_text(op, "const");
     if (!pure || (is_join && !index && r->c->subgroup == 1)) r->before = r->turns;
-    if (makes && number(r, r->f[0] + 1, &at) && at < LOADS) r->turn[at] = turn;
+    if (made >= 0) r->turn[made] = turn;
 }
 
 /* Compilers multiply where the divisor is a power of two, whose reciprocal is exact. */
@@ -319,17 +319,15 @@ static bool instruction(Reader *r) {
     if ((own == 'e' || own == 'p') && !r->sweep) return wrong(r, "an element outside of a sweep");
     const bool is_join = same_text(op, "join") || same_text(op, "join2") || same_text(op, "join2i");
     if (is_join) join(r, t);
-    if (r->block) exchange(r, op, makes, is_join);
-    int64_t own_number;
-    if (makes && number(r, r->f[0] + 1, &own_number) && own_number < LOADS) {
-        r->numbered = (int)own_number + 1;
-        if (same_text(op, "const")) r->value[own_number] = strtod(field(r, 5), NULL);
-    }
+    int64_t made = -1; /* the number of what it makes, where it is kept */
+    if (makes && (!number(r, r->f[0] + 1, &made) || made >= LOADS)) made = -1;
+    if (r->block) exchange(r, op, made, is_join);
+    if (made >= 0) r->numbered = (int)made + 1;
+    if (made >= 0 && same_text(op, "const")) r->value[made] = strtod(field(r, 5), NULL);
     r->passed = r->passes, r->passes = 0;
     if (same_text(op, "pass")) return pass(r, first, t);
     if (r->sweep && !r->elements[r->domain]) return true; /* it never runs */
     const int cls = dot ? op_class(dot) : -1;
-    int64_t at;
     const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
     if (needs_class && cls < 0) return wrong(r, "an unknown operator");
     if (same_text(op, "op") || same_text(op, "fold"))
@@ -340,8 +338,8 @@ static bool instruction(Reader *r) {
         op_add(r, cls, 'e');
     else if (same_text(op, "elem"))
         op_add(r, ALU, own);
-    else if (same_text(op, "loadp") && number(r, r->f[0] + 1, &at) && at < LOADS)
-        return r->load[at] = true, memory(r, first, t, false, own);
+    else if (same_text(op, "loadp") && made >= 0)
+        return r->load[made] = true, memory(r, first, t, false, own);
     else if (same_text(op, "loadp") || same_text(op, "load1"))
         return memory(r, first, t, false, own);
     else if (same_text(op, "storep") || same_text(op, "store1"))
