@@ -127,7 +127,7 @@ int __wrap_sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const char
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 /* What a test looks at when all is done, without hidden files. */
-static int entries(const char *dir) {
+static inline int entries(const char *dir) {
     DIR *d = opendir(dir);
     int n = 0;
     for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
