@@ -96,7 +96,7 @@ static Rc run_placed(Cli *c, const Arrays *as, const Placed *p, Result *r) {
         again = false;
     }
     for (int i = 0; i < as->n; i++)
-        if (array_written(&as->a[i]) && as->a[i].bytes >> 28)
+        if (array_written(&as->a[i]) && as->a[i].bytes >> 24) /* a second or more */
             note(c, "%s: %zu bytes are being compared with the definition", as->a[i].param.name, as->a[i].bytes);
     s = rowfold_check(c->ctx, c->kernel, in, as->arg, as->n, &r->verdict);
     r->wrong = s == ROWFOLD_WRONG;
