@@ -172,6 +172,9 @@ static inline double rng_unit(Rng *r) { /* [0, 1) */
     return (double)(rng_u64(r) >> 11) * 0x1p-53;
 }
 
+void f64_sort(double *v, int n);
+double f64_median(double *v, int n); /* sorts; NaN for none */
+
 /* ---- integers ---- */
 static inline int64_t i64_min(int64_t a, int64_t b) {
     return a < b ? a : b;

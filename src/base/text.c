@@ -185,3 +185,18 @@ const char *text_apart(Arena *a, const char *one, const char *other, const char 
     }
     return b.n ? b.s : "";
 }
+
+static int by_value(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+void f64_sort(double *v, int n) {
+    qsort(v, (size_t)n, sizeof *v, by_value);
+}
+
+double f64_median(double *v, int n) {
+    if (n < 1) return (double)NAN;
+    f64_sort(v, n);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}

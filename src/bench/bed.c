@@ -300,13 +300,7 @@ void times_sort(Times *t) {
     double s[COUNT(t->ns)];
     if (!t->n) return;
     memcpy(s, t->ns, sizeof s);
-    for (int i = 1; i < t->n; i++) {
-        double x = s[i];
-        int k = i;
-        for (; k > 0 && s[k - 1] > x; k--) s[k] = s[k - 1];
-        s[k] = x;
-    }
+    t->median = f64_median(s, t->n);
     t->min = s[0];
     t->max = s[t->n - 1];
-    t->median = t->n % 2 ? s[t->n / 2] : (s[t->n / 2 - 1] + s[t->n / 2]) / 2;
 }

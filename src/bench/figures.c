@@ -23,16 +23,11 @@ bool figure_find(const char *name, int *f) {
 
 double figure_median(const Figure *f, double *min, double *max) {
     double s[FIGURE_SAMPLES] = {0};
-    for (int i = 0; i < f->n; i++) {
-        double x = (double)f->total_ns[i] / f->calls;
-        int k = i;
-        for (; k > 0 && s[k - 1] > x; k--) s[k] = s[k - 1];
-        s[k] = x;
-    }
+    for (int i = 0; i < f->n; i++) s[i] = (double)f->total_ns[i] / f->calls;
+    const double median = f64_median(s, f->n);
     if (min) *min = f->n ? s[0] : 0;
     if (max) *max = f->n ? s[f->n - 1] : 0;
-    if (!f->n) return 0;
-    return f->n % 2 ? s[f->n / 2] : (s[f->n / 2 - 1] + s[f->n / 2]) / 2;
+    return f->n ? median : 0;
 }
 
 typedef struct Taker {

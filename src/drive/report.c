@@ -2,7 +2,6 @@
  * range and its controls. Nothing is computed here that a record does not hold or determine. */
 #include "report.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -21,17 +20,6 @@ const json_t *rec_figure(const json_t *measurement, const char *name) {
     for (size_t i = 0; i < json_array_size(list); i++)
         if (str_eq(rec_str(json_array_get(list, i), "name"), name)) return json_array_get(list, i);
     return NULL;
-}
-
-static int by_value(const void *x, const void *y) {
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-double rec_median(double *v, int n) {
-    if (n < 1) return (double)NAN;
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
 /* ---- what was read ---- */

@@ -84,7 +84,6 @@ void heat_draw(Page *p, const char *const *row, int rows, const char *const *col
 const char *rec_str(const json_t *o, const char *key);
 double rec_num(const json_t *o, const char *key);
 const json_t *rec_figure(const json_t *measurement, const char *name);
-double rec_median(double *v, int n); /* sorts; NaN for none */
 
 /* ---- the parts ---- */
 typedef struct Try {

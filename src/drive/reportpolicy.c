@@ -145,11 +145,11 @@ static void put_summary(Page *p, const Foresight *f, int n, const CostPolicy *co
         grid_cell(p, 0, "%s", policy[k]->name);
         grid_cell(p, 1, "%d", searches);
         grid_cell(p, 2, "%d", all);
-        grid_cell(p, 3, "%s", percent_text(cx, rec_median(v, searches)));
+        grid_cell(p, 3, "%s", percent_text(cx, f64_median(v, searches)));
         grid_cell(p, 4, "%s", percent_text(cx, worst));
         for (int i = 0; i < n; i++)
             if (isfinite(f[i * npolicies + k].rank)) v[m++] = f[i * npolicies + k].rank;
-        grid_cell(p, 5, "%s", m ? arena_printf(cx->a, "%.2f", rec_median(v, m)) : "-");
+        grid_cell(p, 5, "%s", m ? arena_printf(cx->a, "%.2f", f64_median(v, m)) : "-");
     }
     grid_end(p);
 }

@@ -141,7 +141,7 @@ static Side side_of(Cx *cx, const json_t *o, const char *id, const char *side, c
         const double x = rec_num(rec_figure(m, figure), "median_ns");
         if (isfinite(x)) s.v[s.n++] = x;
     }
-    s.median = rec_median(s.v, s.n); /* sorted: ends are the range */
+    s.median = f64_median(s.v, s.n); /* sorted: ends are the range */
     return s;
 }
 
@@ -223,7 +223,7 @@ static void put_peers(Page *p, const json_t *o, const char *figure) {
             if (alike) done[k] = true;
             if (alike && isfinite(x)) v[m++] = x;
         }
-        const double median = rec_median(v, m);
+        const double median = f64_median(v, m);
         grid_row(p);
         for (int f = 0; f < COUNT(same); f++) grid_cell(p, f, "%s", rec_str(one, same[f]));
         grid_cell(p, 4, "%d", m);

@@ -4,7 +4,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct Pairs { /* of one case and figure, or of all */
@@ -14,16 +13,6 @@ typedef struct Pairs { /* of one case and figure, or of all */
     double median, min, max, low, high;
 } Pairs;
 
-static int by_value(const void *x, const void *y) {
-    const double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
-static double median_of(double *v, int n) { /* sorts */
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 static bool complete(const Pairs *p) {
     for (int i = 0; i < p->rounds; i++)
         if (isnan(p->ratio[i])) return false;
@@ -32,7 +21,7 @@ static bool complete(const Pairs *p) {
 
 static void summarise(Cx *cx, Pairs *p) {
     double *v = arena_dup(cx->a, p->ratio, sizeof *v * (size_t)p->rounds);
-    p->median = median_of(v, p->rounds);
+    p->median = f64_median(v, p->rounds);
     p->min = v[0], p->max = v[p->rounds - 1];
 }
 
@@ -43,9 +32,9 @@ static void bootstrap(Cx *cx, Pairs *p, const json_t *o) {
     double *medians = NEWN(cx->a, double, n), *draw = NEWN(cx->a, double, p->rounds);
     for (int b = 0; b < n; b++) {
         for (int i = 0; i < p->rounds; i++) draw[i] = p->ratio[rng_u64(&r) % (uint64_t)p->rounds];
-        medians[b] = median_of(draw, p->rounds);
+        medians[b] = f64_median(draw, p->rounds);
     }
-    qsort(medians, (size_t)n, sizeof *medians, by_value);
+    f64_sort(medians, n);
     p->low = medians[(int)floor(0.025 * n)];
     p->high = medians[(int)ceil(0.975 * n) - 1];
 }

@@ -3,7 +3,6 @@
 #include "cldrv.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { COMMAND_START = 0x1282, COMMAND_END = 0x1283, CHAIN = 20 };
@@ -85,11 +84,6 @@ static int move_start(void *user, int i, ClEvent *event) {
     return err;
 }
 
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
     const int calls =
         (int)ceil_div(CHAIN, j->sets) * j->sets; /* else a short turn would find its memory in the cache */
@@ -99,8 +93,7 @@ static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
         err = cl_time(cx, j->c, move_start, j, calls, true, &ns);
         t[r] = (double)ns / calls;
     }
-    qsort(t, (size_t)reps, sizeof *t, by_value);
-    *median = reps % 2 ? t[reps / 2] : (t[reps / 2 - 1] + t[reps / 2]) / 2;
+    *median = f64_median(t, reps);
     return err;
 }
 

@@ -5,7 +5,6 @@
 
 #include "../base/os.h"
 
-#include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -154,11 +153,6 @@ static void move_task(void *arg, int i) {
     j.move(j.to, j.from, j.bytes - at < j.each ? j.bytes - at : j.each);
 }
 
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 typedef struct Sets { /* of one ceiling */
     size_t stride;
     int n, next;
@@ -183,8 +177,7 @@ static double median_ns(const Job *job, Sets *s, Pool *pool, int threads, int re
         double x = sample(job, s, pool, threads, calls);
         if (r >= 0) t[r] = x;
     }
-    qsort(t, (size_t)reps, sizeof *t, by_value);
-    return reps % 2 ? t[reps / 2] : (t[reps / 2 - 1] + t[reps / 2]) / 2;
+    return f64_median(t, reps);
 }
 
 Err host_ceiling(Cx *cx, Device *d, Pool *pool, const Ceiling *c, double *ns, const char **how) {

@@ -3,7 +3,6 @@
 #include "cudadrv.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { THREAD_LOCAL_CAPTURE = 1, CHAIN = 200, SHORT_CHAIN = 20, PROBES = 3 };
@@ -178,11 +177,6 @@ static int move_start(void *user, int i, CuStream s) {
     return j->c->cu.launch(j->fn, (unsigned)((j->bytes + block - 1) / block), 1, 1, 512, 1, 1, 0, s, args, NULL);
 }
 
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
     Err err = OK;
     CudaChain chain = {0}; /* of one way */
@@ -192,8 +186,7 @@ static Err median_ns(Cx *cx, Job *j, int reps, double *t, double *median) {
         t[r] = (double)ns / CHAIN;
     }
     cuda_chain_free(j->c, &chain);
-    qsort(t, (size_t)reps, sizeof *t, by_value);
-    *median = reps % 2 ? t[reps / 2] : (t[reps / 2 - 1] + t[reps / 2]) / 2;
+    *median = f64_median(t, reps);
     return err;
 }
 

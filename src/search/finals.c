@@ -4,7 +4,6 @@
 #include "search.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6, MOST_ROUNDS = 32 };
@@ -103,11 +102,6 @@ typedef struct Ratio {  /* of a finalist to the base, logarithm */
     double mean, error; /* standard error of the mean */
 } Ratio;
 
-static int by_size(const void *x, const void *y) {
-    const double a = *(const double *)x, b = *(const double *)y;
-    return a < b ? -1 : a > b;
-}
-
 /* The mean of the middle half of a finalist's log ratios, for a round that something else disturbed says nothing of a
  * plan; its error is that of a trimmed mean (Tukey and McLaughlin 1963): from the deviations of all rounds, where those
  * left out stand at the edge of those that count. */
@@ -115,7 +109,7 @@ static Ratio ratio_of(const Contest *c, int i) {
     double x[MOST_ROUNDS], squares = 0, all = 0, middle = 0;
     const int n = c->rounds, cut = n / 4, kept = n - 2 * cut;
     for (int r = 0; r < n; r++) x[r] = log(c->in[i].ns[r] / c->in[c->base].ns[r]);
-    qsort(x, (size_t)n, sizeof *x, by_size);
+    f64_sort(x, n);
     for (int r = cut; r < n - cut; r++) middle += x[r] / kept;
     for (int r = 0; r < cut; r++) x[r] = x[cut], x[n - 1 - r] = x[n - 1 - cut];
     for (int r = 0; r < n; r++) all += x[r] / n;

@@ -168,10 +168,20 @@ static void test_comma(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
+static void test_median(void **state) {
+    (void)state;
+    double v[] = {3, -1, INFINITY, 2, 2.5};
+    assert_true(isnan(f64_median(v, 0)));
+    assert_true(f64_median(v, 1) == 3);
+    assert_true(f64_median(v, 2) == 1 && v[0] == -1 && v[1] == 3);
+    assert_true(f64_median(v, 5) == 2.5 && v[4] == INFINITY);
+    assert_true(f64_median(v, 4) == 2.25);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_buf),     cmocka_unit_test(test_sha256), cmocka_unit_test(test_json),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_comma),
+        cmocka_unit_test(test_median), cmocka_unit_test(test_buf),     cmocka_unit_test(test_sha256),
+        cmocka_unit_test(test_json),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_comma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
