@@ -530,7 +530,7 @@ static void need_all(Pre *p, const char *text) {
         }
         const char *end = c;
         while (isalnum((unsigned char)*end) || *end == '_') end++;
-        need(p, arena_str(p->a, c, (size_t)(end - c)));
+        if (*end == '(') need(p, arena_str(p->a, c, (size_t)(end - c)));
         c = end;
     }
 }

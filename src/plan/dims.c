@@ -96,6 +96,14 @@ Plan plan_default(void) {
     return p;
 }
 
+bool plan_equal(const Plan *x, const Plan *y) {
+    bool same = x->nholds == y->nholds;
+    for (int d = 0; same && d < DIM_COUNT; d++) same = plan_dim_get(x, d) == plan_dim_get(y, d);
+    for (int i = 0; same && i < x->nholds; i++)
+        same = x->hold[i].hold == y->hold[i].hold && str_eq(x->hold[i].name, y->hold[i].name);
+    return same;
+}
+
 /* ---- text ---- */
 
 static bool is_gap(char c) {

@@ -141,6 +141,7 @@ void plan_print(const Plan *p, Buf *out); /* "W=256 V=4 ... hold.x=register": ev
  * copied. */
 Err plan_read(Cx *cx, const char *text, Plan *out);
 Plan plan_default(void);
+bool plan_equal(const Plan *x, const Plan *y); /* every dimension and every hold */
 
 /* A finite space: values for each dimension and for each candidate's hold. */
 typedef struct Space {

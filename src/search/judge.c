@@ -40,30 +40,62 @@ static int by_score(const void *x, const void *y) {
     return *a < *b ? -1 : *a > *b; /* ties keep the space's order, so that the same question has the same answer */
 }
 
+/* What plans ask for that differ only in how they are spelt or launched: it is counted once. */
+typedef struct Counted {
+    Plan as;
+    Demand all, half; /* half: of a range's half */
+} Counted;
+typedef struct Counts {
+    Counted **made;
+    int n, cap;
+    int64_t extent; /* half of a range, or 0 */
+} Counts;
+
+static Plan counted_as(const Plan *plan) {
+    static const int uncounted[] = {DIM_U,       DIM_load,     DIM_store,   DIM_min_groups, DIM_early,
+                                    DIM_overlap, DIM_prefetch, DIM_stagger, DIM_threads};
+    Plan as = *plan;
+    for (int i = 0; i < COUNT(uncounted); i++) *plan_dim(&as, uncounted[i]) = dim_info(uncounted[i])->def;
+    return as;
+}
+
+static Err count_one(Cx *cx, const Search *s, Counts *c, const Plan *plan, Cx *own, const Counted **out) {
+    const Plan as = counted_as(plan);
+    for (int i = c->n - 1; i >= 0; i--)
+        if (plan_equal(&c->made[i]->as, &as)) return *out = c->made[i], OK;
+    Kern *k;
+    Err err = kern_lower(own, s->pb, plan, &k);
+    if (err) return err;
+    Counted *x = NEW(cx->a, Counted);
+    x->as = as;
+    kern_count(own, k, &x->all);
+    if (c->extent) kern_count(own, kern_at(own, k, c->extent), &x->half);
+    GROW(cx->a, c->made, c->n, c->cap);
+    c->made[c->n++] = x;
+    *out = x;
+    return OK;
+}
+
 /* A kernel for a range is to be good for all of it, and what fits a cache at half of the largest extent need not at the
  * whole: both count alike, element for element. The demand shown is that of the largest. */
-static Err score_range(Search *s, Trial *t, const Kern *k, const Launch *l, Cx *own) {
-    const int axis = shape_ranged(&k->shape);
-    const int64_t most = k->shape.n[axis], half = i64_max(k->shape.least[axis], most / 2);
-    Demand d;
+static Err score_range(const Search *s, Trial *t, const Demand *half, int64_t extent, const Launch *l, Cx *own) {
     Score at;
-    kern_count(own, kern_at(own, k, half), &d);
-    Err err = cost_score(own, s->policy, &d, &s->pb->caps, l, s->coef, &at);
+    Err err = cost_score(own, s->policy, half, &s->pb->caps, l, s->coef, &at);
     if (err) return err;
-    const double share = at.total * (double)most / (double)half;
+    const double share = at.total * (double)s->pb->shape.n[shape_ranged(&s->pb->shape)] / (double)extent;
     score_add(&t->score, "half the extent, twice", t->score.nterms ? t->score.term[0].unit : "", share);
     t->score.total = (t->score.total + share) / 2;
     return OK;
 }
 
-static Err score_one(Cx *cx, Search *s, Trial *t, Cx *own) {
-    Kern *k;
-    Err err = kern_lower(own, s->pb, &t->plan, &k);
-    if (!err) kern_count(own, k, &t->demand);
+static Err score_one(Cx *cx, Search *s, Counts *c, Trial *t, Cx *own) {
+    const Counted *counted;
+    Err err = count_one(cx, s, c, &t->plan, own, &counted);
     Launch l = search_launch(s->pb, &t->plan);
     if (s->bed && s->bed->cold) l.copies = bed_copies(s->pb);
+    if (!err) t->demand = counted->all;
     if (!err) err = cost_score(own, s->policy, &t->demand, &s->pb->caps, &l, s->coef, &t->score);
-    if (!err && shape_ranged(&s->pb->shape) >= 0) err = score_range(s, t, k, &l, own);
+    if (!err && c->extent) err = score_range(s, t, &counted->half, c->extent, &l, own);
     if (err)
         search_failed(cx, t,
                       slug_err(own->first ? own->first->slug : S_INTERNAL) == ERR_REFUSED ? FATE_REFUSED : FATE_FAILED,
@@ -90,6 +122,9 @@ Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) {
     s->trial = NEWN(cx->a, Trial, n + 1);
     s->ntrials = n;
     Trial **list = NEWN(cx->a, Trial *, n + 1);
+    const int ranged = shape_ranged(&s->pb->shape);
+    Counts counts = {0};
+    if (ranged >= 0) counts.extent = i64_max(s->pb->shape.least[ranged], s->pb->shape.n[ranged] / 2);
     *nranked = 0;
     for (int64_t i = 0; i < n; i++) {
         Trial *t = &s->trial[i];
@@ -99,7 +134,7 @@ Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) {
         } else {
             Arena *a = arena_sub(cx->a); /* a candidate's own, so that thousands do not add up */
             Cx own = {.a = a};
-            if (!score_one(cx, s, t, &own)) list[(*nranked)++] = t;
+            if (!score_one(cx, s, &counts, t, &own)) list[(*nranked)++] = t;
             arena_free(a);
         }
         s->nrefused += t->fate == FATE_REFUSED;

@@ -233,9 +233,52 @@ static void recall(void **state) {
     close_desk(&d);
 }
 
+static void judged(Cx *cx, const Problem *pb, const Plan *only, Search *s) {
+    Trial **ranked;
+    int64_t n;
+    *s = (Search){.pb = pb, .effort = EFFORT_ESTIMATE, .only = only};
+    s->open = "W=32,V=1/2,acc=1,flight=1/2,U=1/4,load=plain/keep,store,min-groups=0/2,early=off/on,overlap=off/late,"
+              "prefetch=0/1,stagger,threads=0/1,combine=outer,cluster=1,split=1,grid=0,stages=0,stat=two-pass,index=64,"
+              "div=exact,exp=exact,contract=off,hold.x=reload/register";
+    if (cost_find(cx, "roofline", &s->policy) || search_judge(cx, s, &ranked, &n)) fail_msg("%s", cx->first->msg);
+}
+
+/* Plans that are counted once are judged as each of them alone: the same demand, the same score. */
+static void what_is_counted_once(void **state) {
+    (void)state;
+    static const char *const machine[] = {"avx512", "avx512", "h200"};
+    for (int i = 0; i < COUNT(machine); i++) {
+        Desk d;
+        Caps caps;
+        Search all, one;
+        open_desk(&d);
+        assert_true(caps_preset(machine[i], &caps));
+        Shape shape = d.pb.shape;
+        if (i == 1) shape.least[prog_axis(d.pb.prog, "n")] = 16;
+        assert_int_equal(problem_make(&d.cx, d.pb.source, &shape, &caps, 0, &d.pb), OK);
+        judged(&d.cx, &d.pb, NULL, &all);
+        int64_t ranked = 0;
+        for (int64_t k = 0; k < all.ntrials; k++) {
+            const Trial *t = &all.trial[k];
+            if (t->fate != FATE_RANKED || ranked++ % 5) continue; /* each value of all that is open comes often */
+            Cx own = {.a = arena_sub(d.cx.a)};
+            Buf shared = buf_new(own.a), alone = buf_new(own.a);
+            judged(&own, &d.pb, &t->plan, &one);
+            demand_json(&t->demand, &shared);
+            demand_json(&one.trial[0].demand, &alone);
+            assert_string_equal(shared.s, alone.s);
+            assert_true(t->score.total == one.trial[0].score.total);
+            arena_free(own.a);
+        }
+        assert_true(ranked >= 64);
+        close_desk(&d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(trials_are_kept),      T(a_search_goes_on_where_it_was),          T(failures_are_not_repeated_either),
-        T(killed_in_the_middle), T(trouble_with_the_store_costs_no_result), T(recall)};
+        T(killed_in_the_middle), T(trouble_with_the_store_costs_no_result), T(recall),
+        T(what_is_counted_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
