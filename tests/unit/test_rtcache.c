@@ -40,7 +40,7 @@ static void rewrite(const char *path, long drop, long flip) { /* drop bytes at t
     free(p);
 }
 static void flip_payload(const char *path) {
-    rewrite(path, 0, 3000);
+    rewrite(path, 0, 1000);
 }
 static void flip_head(const char *path) {
     rewrite(path, 0, 60);
