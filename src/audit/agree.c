@@ -1,7 +1,7 @@
 /* Unit and kern agree: the text of a host unit is read again, token by token. Tensors are reached through the prelude's
  * functions only, and what those calls move, times the loops around them, is what the kern says, parameter by
- * parameter. Where the extent comes with the launch, the text is read once for each extent that stands for the range.
- */
+ * parameter. Where the extent comes with the launch, the text is read once for each extent that stands for the range,
+ * and where rows are shifted, once for each shift. */
 #include "walk.h"
 
 #include <string.h>
@@ -23,29 +23,20 @@ typedef enum Call {
     CALL_SCT,
     CALL_LR,
     CALL_SR,
-    CALL_SOME, /* how many elements of a register there are, as an expression of the extent */
+    CALL_SOME, /* how many elements of a register there are, as an expression of the extent or the shift */
+    CALL_FROM, /* how many of its first there are not */
+    CALL_OFF,  /* the shift of a row */
     CALL_AHEAD
 } Call;
 static const struct {
     const char *head;
     Call call;
-} calls[] = {{"ld_", CALL_LD},
-             {"ldn_", CALL_LDN},
-             {"ldg_", CALL_LDG},
-             {"lds_", CALL_LDS},
-             {"gat_", CALL_GAT},
-             {"st_", CALL_ST},
-             {"stx_", CALL_STX},
-             {"stn_", CALL_STN},
-             {"stg_", CALL_STG},
-             {"sts_", CALL_STS},
-             {"sct_", CALL_SCT},
-             {"lr_", CALL_LR},
-             {"sr_", CALL_SR},
-             {"ldk_", CALL_LDN},
-             {"stk_", CALL_STN},
-             {"some", CALL_SOME},
-             {"__builtin_prefetch", CALL_AHEAD}};
+} calls[] = {{"ld_", CALL_LD},    {"ldn_", CALL_LDN},  {"ldg_", CALL_LDG}, {"lds_", CALL_LDS},
+             {"gat_", CALL_GAT},  {"st_", CALL_ST},    {"stx_", CALL_STX}, {"stn_", CALL_STN},
+             {"stg_", CALL_STG},  {"sts_", CALL_STS},  {"sct_", CALL_SCT}, {"lr_", CALL_LR},
+             {"sr_", CALL_SR},    {"ldk_", CALL_LDN},  {"stk_", CALL_STN}, {"ldh_", CALL_LDN},
+             {"lgh_", CALL_LDG},  {"sth_", CALL_STN},  {"sgh_", CALL_STG}, {"sch_", CALL_SCT},
+             {"some", CALL_SOME}, {"from", CALL_FROM}, {"off_", CALL_OFF}, {"__builtin_prefetch", CALL_AHEAD}};
 
 typedef struct Frame { /* an open brace or parenthesis */
     char open;
@@ -72,6 +63,7 @@ typedef struct Scan {
     Moved moved[MAX_PARAMS];
     bool ahead, fence;
     int rows;              /* registers of rows side by side, where the unit takes those; else 0 */
+    int64_t shift, shifts; /* of a row, and what that is below; 0: rows are not shifted */
     int64_t extent;        /* of the ranged axis */
     const Kern *there;     /* the kern at it; k itself where nothing is ranged */
     int64_t g_end, g_step; /* of the loop over registers that is open; 0: none */
@@ -119,6 +111,7 @@ static int64_t atom(Sum *s) {
     if (*from >= '0' && *from <= '9') return number_at(from);
     if (n == 1 && *from == 'g') return s->has_g = true, s->g;
     if (n == 6 && !memcmp(from, "extent", n)) return s->q->extent;
+    if (n >= 5 && n <= 6 && !memcmp(from, "shift", 5) && s->q->shifts) return s->q->shift; /* shift0: of a stage */
     int64_t d = n > 4 && !memcmp(from, "size", 4) ? number_at(from + 4) : -1;
     s->known &= d >= 0 && d < s->q->there->ndomains;
     return s->known ? s->q->there->domain[d].n_mapped : 0;
@@ -157,8 +150,9 @@ static int64_t value_at(const Scan *q, const char *text, char end) {
     return s.known && *s.at == end ? x : -1;
 }
 
-/* some(X): at most all elements of a register, none where X is below 0; told to the calls that it stands in. */
-static Err some(Scan *q, const char *text) {
+/* some(X): at most all elements of a register, none where X is below 0, and from(X) all but those; told to the calls
+ * that it stands in. */
+static Err some(Scan *q, const char *text, bool rest) {
     int64_t L = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup;
     Frame f = {.some = true};
     for (int64_t g = 0; f.over == 0 || g < q->g_end; g += q->g_step ? q->g_step : 1) {
@@ -166,6 +160,7 @@ static Err some(Scan *q, const char *text) {
         int64_t x = sum(&s);
         if (!s.known || *s.at != ')') DISAGREE(S_AUDIT_TEXT, "%.60s: no count of elements", text);
         x = x < 0 ? 0 : x > L ? L : x;
+        if (rest) x = L - x;
         f.elements += x, f.registers += x > 0, f.over++;
     }
     for (int d = q->depth - 1; d >= 0 && q->frame[d].open == '('; d--) {
@@ -244,7 +239,13 @@ static Err call_done(Scan *q, const Frame *f) {
     case CALL_AHEAD: q->ahead = true; break;
     case CALL_LR: /* of rows side by side alone */
     case CALL_SR: DISAGREE(S_AUDIT_TEXT, "rows of %s at once", q->k->prog->param[f->param].name);
+    case CALL_OFF:
+        if (q->k->plan.tail != TAIL_HEAD_SHIFT || part != q->shifts)
+            DISAGREE(S_AUDIT_TEXT, "rows are shifted by less than %lld, of %s", (long long)part,
+                     q->k->prog->param[f->param].name);
+        break;
     case CALL_SOME:
+    case CALL_FROM:
     case CALL_NONE: break;
     }
     return OK;
@@ -291,7 +292,7 @@ static Err word(Scan *q) {
     if (*q->at == '(') {
         q->at++;
         Call call = call_of(s, n);
-        Err e = call == CALL_SOME ? some(q, q->at) : OK;
+        Err e = call == CALL_SOME || call == CALL_FROM ? some(q, q->at, call == CALL_FROM) : OK;
         return e ? e : push(q, (Frame){.open = '(', .call = call, .param = -1, .rounds = rounds_here(q)});
     }
     return OK;
@@ -327,20 +328,21 @@ static Err scan(Scan *q, const char *from) {
 
 /* ---- what the kern says ---- */
 
-/* Registers of L lanes with an element, over all chunks and pack positions. */
-static int64_t registers_of(const Kern *k, int64_t n) {
+/* Registers of L lanes, or places, with an element, over all chunks and pack positions. */
+static int64_t registers_of(const Kern *k, int64_t n, int64_t shift) {
     int64_t W = k->plan.W, V = k->plan.V, L = W < k->subgroup ? W : k->subgroup, whole = n / (W * V),
             left = n % (W * V);
+    if (shift) return ceil_div(n + shift, L) - shift / L; /* of V=1 */
     int64_t sum = whole * V * ceil_div(W, L);
     for (int64_t v = 0; v < V && v < left; v++) sum += ceil_div(ceil_div(left - v, V), L);
     return sum;
 }
 
-static void expect(const Kern *k, int first, int64_t rounds, Moved *want) {
+static void expect(const Kern *k, int first, int64_t rounds, int64_t shift, Moved *want) {
     for (int n = first; n >= 0; n = k->node[n].next) {
         const Node *nd = &k->node[n];
         if (nd->kind == NODE_LOOP) {
-            expect(k, nd->child, rounds * nd->count, want);
+            expect(k, nd->child, rounds * nd->count, shift, want);
             continue;
         }
         int64_t elements = nd->kind == NODE_SWEEP ? rounds * k->domain[nd->domain].n_mapped : 0;
@@ -351,7 +353,7 @@ static void expect(const Kern *k, int first, int64_t rounds, Moved *want) {
             case K_LOADP: m->loaded += elements; break;
             case K_LOAD1:
                 if (nd->kind == NODE_SWEEP && in->rank == RANK_ELEM)
-                    m->gathered += rounds * registers_of(k, k->domain[nd->domain].n_mapped);
+                    m->gathered += rounds * registers_of(k, k->domain[nd->domain].n_mapped, shift);
                 else if (nd->kind == NODE_BLOCK || elements)
                     m->scalar_loads += rounds;
                 break;
@@ -405,7 +407,7 @@ static Err compare_rows(Scan *q) {
 
 static Err compare(Scan *q) {
     Moved want[MAX_PARAMS] = {{0}};
-    expect(q->there, q->there->root, 1, want);
+    expect(q->there, q->there->root, 1, q->shift, want);
     for (int p = 0; p < q->k->prog->nparams; p++) {
         const Moved *m = &q->moved[p], *w = &want[p];
         const char *name = q->k->prog->param[p].name;
@@ -452,10 +454,15 @@ Err audit_unit(Cx *cx, const Kern *k, const Unit *unit) {
     for (int p = 0; p < k->prog->nparams; p++)
         if (k->abi.ptr[p] >= 0 && !takes_pointer(cx, from, p, k->abi.ptr[p]))
             DISAGREE(S_AUDIT_POINTER, "%s is not taken from argument %d", k->prog->param[p].name, k->abi.ptr[p]);
-    int64_t n[MAX_EXTENTS];
+    int64_t n[MAX_EXTENTS], shifts = 0;
+    const char *off = strstr(from, "= off_"), *most = off ? strstr(off, ", ") : NULL;
+    if (most) shifts = number_at(most + 2);
+    if (shifts < 0 || shifts > k->plan.W) DISAGREE(S_AUDIT_TEXT, "%.60s: more than W=%d shifts", off, k->plan.W);
     Err e = OK;
-    for (int many = kern_extents(k, n), i = 0; i < many && !e; i++) {
-        *q = (Scan){.cx = cx, .k = k, .unit = unit, .extent = n[i], .there = kern_at(cx, k, n[i])};
+    for (int many = kern_extents(k, n), i = 0; i < i64_max(many, shifts) && !e; i++) {
+        const int at = i < many ? i : 0; /* extents with a range, or shifts */
+        *q = (Scan){.cx = cx, .k = k, .unit = unit, .extent = n[at], .there = kern_at(cx, k, n[at])};
+        q->shifts = shifts, q->shift = i < shifts ? i : 0;
         if (strstr(from, "for (i64 row = row0, rows;")) q->rows = k->plan.P / k->subgroup;
         e = scan(q, from);
         if (!e) e = q->rows ? compare_rows(q) : compare(q);

@@ -195,7 +195,9 @@ const char *emit_size(Emit *e, int domain) {
 int64_t emit_room(const Emit *e, const Domain *d) {
     const Plan *p = &e->k->plan;
     int64_t step = (int64_t)plan_lanes(p) * p->V * p->flight;
-    return domain_ranged(e->k, d) ? ceil_div(d->n_mapped, step) * step : d->n_mapped;
+    const bool whole = domain_ranged(e->k, d) || e->shifts;
+    const int64_t n = d->n_mapped + (e->shifts ? e->shifts - 1 : 0);
+    return whole ? ceil_div(n, step) * step : n;
 }
 
 /* A sweep whose size is known at run time: a loop over whole rounds and the steps behind it, or all of them where they
@@ -219,6 +221,25 @@ static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, i
         one_step(e, n, &s);
         e->depth--;
         line(e, "}");
+    }
+}
+
+/* Those of a shifted row: the first, whose first places have no element; the whole ones, as many as there are of any
+ * shift; and up to two for any part of a step. */
+static void shifted_steps(Emit *e, const Node *n, int64_t round, int64_t acc) {
+    const Plan *p = &e->k->plan;
+    const int64_t F = p->flight, step = (int64_t)plan_lanes(p) * F, size = e->k->domain[n->domain].n_mapped;
+    const int64_t full = size / step;
+    const Step head = {"0l", 0, 0, LEFT_HEAD};
+    one_step(e, n, &head);
+    for (int64_t at = looped_steps(e, n, 1, full, round); at * step < size + e->shifts - 1; at++) {
+        const bool whole = at < full, may = !whole && !e->nstages && at * step >= size;
+        Step s = {emit_text(e, "%" PRId64 "l", at * F), at * F, at * F % acc, whole ? -1 : LEFT_SIZE};
+        if (may) line(e, "if (%" PRId64 " < %" PRId64 " + shift) {", at * step, size);
+        e->depth += may;
+        one_step(e, n, &s);
+        e->depth -= may;
+        if (may) line(e, "}");
     }
 }
 
@@ -251,8 +272,9 @@ void emit_sweep(Emit *e, const Node *n) {
         e->sweep++;
         return;
     }
-    int64_t steps = ranged ? 0 : ceil_div(d->n_mapped, step), at = 0;
+    int64_t steps = ranged || e->shifts ? 0 : ceil_div(d->n_mapped, step), at = 0;
     if (ranged) ranged_steps(e, n, unrolled, round, acc);
+    if (e->shifts) shifted_steps(e, n, round, acc);
     for (int part = 0; part < (parts ? parts : 1); part++) {
         int64_t end = parts ? emit_part(steps, parts, part + 1) : steps;
         if (parts) line(e, "copies_wait(%d);", parts - 1 - part + e->flying);

@@ -10,9 +10,10 @@ typedef struct Step {
     int64_t number;    /* the same where it is known, else -1 */
     int64_t mod;       /* the first chunk's number modulo the accumulators; -1: it is k */
     int64_t left;      /* elements from its first to the domain's end where the step is the last, partial one; -1: every
-                          chunk is full; LEFT_SIZE: known at run time only, from the domain's size */
+                          chunk is full; LEFT_SIZE: known at run time only, from the domain's size; LEFT_HEAD: the
+                          first step of a shifted row, whose first places have no element */
 } Step;
-enum { LEFT_SIZE = -2 };
+enum { LEFT_SIZE = -2, LEFT_HEAD = -3 };
 enum { UNROLL_MOST = 64 }; /* rounds of a loop over serial points that GPUs write out */
 
 typedef struct Emit Emit;
@@ -51,9 +52,11 @@ struct Emit {
     const char *serial; /* name of the loop variable over serial points */
     int node_end;       /* behind the last instruction of the block or sweep being emitted */
     /* the host dialect's own */
-    bool grouped;  /* the step's text is one group of registers, looped over by g */
-    int copies;    /* registers the text of a step spells: R, or those of a group */
-    int L, R;      /* elements of a register, registers of a row's lanes */
+    bool grouped; /* the step's text is one group of registers, looped over by g */
+    int copies;   /* registers the text of a step spells: R, or those of a group */
+    int L, R;     /* elements of a register, registers of a row's lanes */
+    int shifts;   /* tail=head-shift: what a row's shift is below, else 0; and the tensor whose lines it makes whole */
+    int anchor;
     uint8_t *vary; /* hostrows.c: how values differ from row to row */
     /* hoststagger.c: sweeps that run together, 0: none; the one that is being emitted; those sweeps */
     int nstages, stage;

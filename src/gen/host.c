@@ -30,7 +30,7 @@ const char *host_literal(Emit *e, Ty ty, Num c) {
 }
 
 /* A value as a scalar (rank ROW) */
-static const char *scalar(Emit *e, int i) {
+const char *host_scalar(Emit *e, int i) {
     return at(e, i)->k == K_CONST ? host_literal(e, at(e, i)->ty, at(e, i)->c)
                                   : emit_text(e, "v%d%s", i, host_ago(e, i));
 }
@@ -43,7 +43,7 @@ static const char *reg_name(Emit *e, int i, int f, int v, int r) {
 /* A value as a register: copy f, v, r of it */
 static const char *reg(Emit *e, int i, int f, int v, int r) {
     const Ins *in = at(e, i);
-    if (in->rank == RANK_ROW) return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), scalar(e, i));
+    if (in->rank == RANK_ROW) return emit_text(e, "bc_v%s(%s)", ty_text(in->ty), host_scalar(e, i));
     const char *name = reg_name(e, i, f, v, r);
     return e->is_short[i] ? emit_text(e, "cast_vi32_i64(%s)", name) : name;
 }
@@ -54,7 +54,7 @@ static const char *reg_short(Emit *e, int i, int f, int v, int r) {
     const Ins *in = at(e, i);
     if (in->rank != RANK_ROW) return reg_name(e, i, f, v, r);
     if (in->k == K_CONST) return emit_text(e, "bc_vi32(%s)", host_literal(e, TY_I32, num_cast(TY_I32, in->c, TY_I64)));
-    return emit_text(e, "bc_vi32(cast_i64_i32(%s))", scalar(e, i));
+    return emit_text(e, "bc_vi32(cast_i64_i32(%s))", host_scalar(e, i));
 }
 
 /* The type that a register of the value is declared with. */
@@ -62,14 +62,26 @@ static Ty reg_type(const Emit *e, int i) {
     return e->is_short[i] ? TY_I32 : at(e, i)->ty;
 }
 
+/* Places of a shifted row from the register's first on that have elements if the row is shifted by so much, in a step
+ * whose number is known. */
+static int64_t places_left(const Emit *e, const Step *s, int f, int r, int shift) {
+    return e->k->domain[e->domain].n_mapped + shift - (s->number + f) * e->k->plan.W - (int64_t)r * e->L;
+}
+
 /* Active elements of register r in chunk f of the step, pack element v: always a prefix. */
 static int active(const Emit *e, const Step *s, int f, int v, int r) {
-    if (s->left < 0) return e->L; /* or as many as some_of says */
     const Plan *p = &e->k->plan;
+    if (e->shifts && !e->grouped && s->left == LEFT_SIZE && places_left(e, s, f, r, e->shifts - 1) <= 0) return 0;
+    if (s->left < 0) return e->L; /* or as many as some_of says */
     int64_t left = s->left - (int64_t)f * p->W * p->V - v;
     if (left <= 0) return 0;
     int64_t n = ceil_div(left, p->V) - (int64_t)r * e->L;
     return (int)(n < 0 ? 0 : n > e->L ? e->L : n);
+}
+
+/* How many places an element is from where it comes. */
+static const char *unshifted(Emit *e) {
+    return e->shifts ? emit_text(e, " - %s", host_shift(e)) : "";
 }
 
 /* What the loop over groups of registers adds to a place, `each` for a register. */
@@ -77,14 +89,20 @@ static const char *beyond(Emit *e, int each) {
     return e->grouped ? emit_text(e, " + g * %d", each) : "";
 }
 
-/* The same as text; NULL: all of the register. */
+/* The same as text; NULL: all of the register. Of the first step of a shifted row: how many are not. */
 static const char *some_of(Emit *e, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     int n = active(e, s, f, v, r);
-    if (s->left != LEFT_SIZE) return n == e->L ? NULL : emit_text(e, "%d", n);
     int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v;
-    const char *left = emit_text(e, "%s - (%s * %" PRId64 " + %" PRId64 "%s)", emit_size(e, e->domain), s->chunk,
-                                 (int64_t)p->W * p->V, off, beyond(e, e->L * p->V));
+    if (s->left == LEFT_HEAD) {
+        if (f || (off >= e->shifts && !e->grouped)) return NULL;
+        return emit_text(e, "from(%s - (%" PRId64 "%s))", host_shift(e), off, beyond(e, e->L));
+    }
+    if (e->shifts && s->left == LEFT_SIZE && places_left(e, s, f, r, 0) >= e->L) return NULL;
+    if (s->left != LEFT_SIZE) return n == e->L ? NULL : emit_text(e, "%d", n);
+    const char *left =
+        emit_text(e, "%s%s%s - (%s * %" PRId64 " + %" PRId64 "%s)", emit_size(e, e->domain), e->shifts ? " + " : "",
+                  e->shifts ? host_shift(e) : "", s->chunk, (int64_t)p->W * p->V, off, beyond(e, e->L * p->V));
     return p->V == 1 ? emit_text(e, "some(%s)", left) : emit_text(e, "some((%s + %d) / %d)", left, p->V - 1, p->V);
 }
 
@@ -130,7 +148,7 @@ static const char *value(Emit *e, int at_ins, bool vector, int f, int v, int r) 
     bool whole = vector && (e->is_short[at_ins] || compares_short(e, in));
     for (int i = 0; i < op_info(in->op)->arity; i++) {
         bool is_i64 = at(e, in->a[i])->ty == TY_I64;
-        x[i] = !vector           ? scalar(e, in->a[i])
+        x[i] = !vector           ? host_scalar(e, in->a[i])
                : whole && is_i64 ? reg_short(e, in->a[i], f, v, r)
                                  : reg(e, in->a[i], f, v, r);
     }
@@ -181,10 +199,11 @@ typedef struct Spot { /* where a register of a pack access lies */
 static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
     int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, chunk = (int64_t)p->W * p->V;
-    const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 "%s)", s->chunk, chunk, off, beyond(e, e->L * p->V));
-    const char *base = scalar(e, in->a[0]);
+    const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 "%s%s)", s->chunk, chunk, off,
+                                 beyond(e, e->L * p->V), unshifted(e));
+    const char *base = host_scalar(e, in->a[0]);
     if (in->a[1] < 0 && p->V == 1) return (Spot){emit_text(e, "p%d + %s + %s", in->param, base, elem), NULL};
-    const char *stride = in->a[1] < 0 ? "1" : scalar(e, in->a[1]);
+    const char *stride = in->a[1] < 0 ? "1" : host_scalar(e, in->a[1]);
     return (Spot){emit_text(e, "p%d + %s + %s * %s", in->param, base, elem, stride),
                   emit_text(e, "%d * %s", p->V, stride)};
 }
@@ -194,12 +213,12 @@ static const char *slot(Emit *e, const Ins *in, const Step *s, int f, int v, int
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[e->k->stripe[in->imm].domain];
     int64_t chunk = (int64_t)p->W * p->V, point = map_slots(emit_room(e, d), p->W, p->V) * p->W;
-    const char *serial = in->a[0] < 0 ? "" : emit_text(e, " + %s * %" PRId64, scalar(e, in->a[0]), point);
+    const char *serial = in->a[0] < 0 ? "" : emit_text(e, " + %s * %" PRId64, host_scalar(e, in->a[0]), point);
     return emit_text(e, "s%d + (%s * %" PRId64 " + %d%s)%s", in->imm, s->chunk, chunk,
                      ((f * p->V + v) * e->R + r) * e->L, beyond(e, e->L), serial);
 }
 
-static const char *cell(Emit *e, int c, int acc, int r) {
+const char *host_cell(Emit *e, int c, int acc, int r) {
     return cell_is_array(e, &e->k->cell[c]) ? emit_text(e, "c%d[%d%s]", c, acc * e->R + r, beyond(e, 1))
                                             : emit_text(e, "c%d_%d_%d", c, acc, r);
 }
@@ -208,8 +227,9 @@ Ty host_cell_type(const Emit *e, int c) {
     return e->short_cell[c] ? TY_I32 : e->k->cell[c].ty;
 }
 
-static const char *only(Emit *e, const char *some) {
-    return emit_text(e, "pre_vbool(%s)", some);
+static const char *only(Emit *e, const Step *s, const char *some) {
+    if (!some) return emit_text(e, "pre_vbool(%d)", e->L);
+    return emit_text(e, "%s_vbool(%s)", s->left == LEFT_HEAD ? "post" : "pre", some);
 }
 
 const char *host_join_name(Op op) {
@@ -302,34 +322,34 @@ static void host_block(Emit *e, int i) {
                 declare(e, i, emit_text(e, "v%d_%d", i, r), true, value(e, i, true, 0, 0, r));
         return;
     case K_LOAD1: {
-        const char *x =
-            emit_text(e, "lds_%s(p%d + %s)", ty_text(host_tensor_type(e, in->param)), in->param, scalar(e, in->a[0]));
-        if (in->a[1] >= 0) x = emit_text(e, "%s ? %s : %s", scalar(e, in->a[1]), x, scalar(e, in->a[2]));
+        const char *x = emit_text(e, "lds_%s(p%d + %s)", ty_text(host_tensor_type(e, in->param)), in->param,
+                                  host_scalar(e, in->a[0]));
+        if (in->a[1] >= 0) x = emit_text(e, "%s ? %s : %s", host_scalar(e, in->a[1]), x, host_scalar(e, in->a[2]));
         declare(e, i, name, false, x);
         return;
     }
     case K_STORE1:
-        line(e, "sts_%s(p%d + %s, %s);", ty_text(host_tensor_type(e, in->param)), in->param, scalar(e, in->a[0]),
-             stored(e, in, scalar(e, in->a[2]), false));
+        line(e, "sts_%s(p%d + %s, %s);", ty_text(host_tensor_type(e, in->param)), in->param, host_scalar(e, in->a[0]),
+             stored(e, in, host_scalar(e, in->a[2]), false));
         return;
     case K_INIT:
         for (int q = 0; q < e->k->cell[in->imm].acc; q++)
             for (int r = 0; r < e->copies; r++)
-                line(e, "%s = bc_v%s(%s);", cell(e, in->imm, q, r), ty_text(host_cell_type(e, in->imm)),
+                line(e, "%s = bc_v%s(%s);", host_cell(e, in->imm, q, r), ty_text(host_cell_type(e, in->imm)),
                      host_literal(e, in->ty, in->c));
         return;
     case K_CELL:
-        for (int r = 0; r < e->copies; r++)
-            declare(e, i, emit_text(e, "v%d_%d", i, r), true, cell(e, in->imm, in->acc, r));
+        host_shift_ring(e, i);
+        for (int r = 0; r < e->copies; r++) declare(e, i, emit_text(e, "v%d_%d", i, r), true, host_lane_cell(e, i, r));
         return;
     case K_SETCELL:
-        for (int r = 0; r < e->copies; r++) line(e, "%s = %s;", cell(e, in->imm, 0, r), reg(e, in->a[0], 0, 0, r));
+        for (int r = 0; r < e->copies; r++) line(e, "%s = %s;", host_cell(e, in->imm, 0, r), reg(e, in->a[0], 0, 0, r));
         return;
     case K_JOIN: join(e, i); return;
     case K_JOIN2: join_arg(e, i); return;
     case K_JOIN2I: return; /* made with the value */
-    case K_ROWGET: declare(e, i, name, false, emit_text(e, "a%d[%s]", in->imm, scalar(e, in->a[0]))); return;
-    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, scalar(e, in->a[0]), scalar(e, in->a[1])); return;
+    case K_ROWGET: declare(e, i, name, false, emit_text(e, "a%d[%s]", in->imm, host_scalar(e, in->a[0]))); return;
+    case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, host_scalar(e, in->a[0]), host_scalar(e, in->a[1])); return;
     default: return;
     }
 }
@@ -341,7 +361,7 @@ static const char *folded(Emit *e, int c, const Step *s, int f, int r) {
     const Cell *q = &e->k->cell[c];
     if (cell_is_array(e, q))
         return emit_text(e, "c%d[(%s + %d) %% %d * %d + %d%s]", c, s->chunk, f, q->acc, e->R, r, beyond(e, 1));
-    return cell(e, c, (int)((s->mod + f) % q->acc), r);
+    return host_cell(e, c, (int)((s->mod + f) % q->acc), r);
 }
 
 const char *host_folded(Emit *e, const Ins *in, const char *cell, const char *x, const char *y) {
@@ -350,23 +370,23 @@ const char *host_folded(Emit *e, const Ins *in, const char *cell, const char *x,
 }
 
 /* The fold into a cell, which is kept where not active. */
-static void fold_into(Emit *e, const Ins *in, const char *cell, int f, int v, int r, const char *some) {
+static void fold_into(Emit *e, const Ins *in, const char *cell, const Step *s, int f, int v, int r, const char *some) {
     const char *y = ins_has(in, 1) ? reg(e, in->a[1], f, v, r) : NULL;
     const char *sum = host_folded(e, in, cell, reg(e, in->a[0], f, v, r), y);
-    if (some) sum = emit_text(e, "sel_v%s(%s, %s, %s)", ty_text(in->ty), only(e, some), sum, cell);
+    if (some) sum = emit_text(e, "sel_v%s(%s, %s, %s)", ty_text(in->ty), only(e, s, some), sum, cell);
     line(e, "%s = %s;", cell, sum);
 }
 
-static void fold_arg(Emit *e, int i, int f, int v, int r, const char *some) {
+static void fold_arg(Emit *e, int i, const Step *s, int f, int v, int r, const char *some) {
     const Ins *in = at(e, i);
     const bool is_short = e->short_cell[in->imm + 1];
     const char *x = reg(e, in->a[0], f, v, r);
     const char *index = is_short ? reg_short(e, in->a[1], f, v, r) : reg(e, in->a[1], f, v, r);
-    const char *best = cell(e, in->imm, 0, r), *where = cell(e, in->imm + 1, 0, r), *t = ty_text(in->ty);
+    const char *best = host_cell(e, in->imm, 0, r), *where = host_cell(e, in->imm + 1, 0, r), *t = ty_text(in->ty);
     const char *rule = host_index_rises(e, i) ? "later" : "better", *w = is_short ? "i32" : "i64";
     const char *m =
         emit_text(e, "%s_%s_v%s_%s(%s, %s, %s, %s)", rule, host_join_name(in->op), t, w, x, index, best, where);
-    if (some) m = emit_text(e, "%s & %s", m, only(e, some));
+    if (some) m = emit_text(e, "%s & %s", m, only(e, s, some));
     line(e, "{");
     line(e, "    vbool m = %s;", m);
     line(e, "    %s = sel_v%s(m, %s, %s);", best, t, x, best);
@@ -382,19 +402,20 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, const char 
     const Plan *p = &e->k->plan;
     const char *name = emit_text(e, "v%d_%d_%d_%d", i, f, v, r), *x;
     const char *t = in->param >= 0 ? ty_text(host_tensor_type(e, in->param)) : "";
-    const char *n = some ? some : emit_text(e, "%d", e->L), *part = s->left == LEFT_SIZE ? "k" : "n";
+    const bool head = s->left == LEFT_HEAD && some;
+    const char *n = some ? some : emit_text(e, "%d", e->L), *part = head ? "h" : s->left == LEFT_SIZE ? "k" : "n";
     switch (in->k) {
     case K_OP: declare(e, i, name, true, value(e, i, true, f, v, r)); return;
     case K_ELEM:
         declare(e, i, name, true,
-                emit_text(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s, %d)", ty_text(reg_type(e, i)), s->chunk,
+                emit_text(e, "elem_v%s(%s * %" PRId64 " + %" PRId64 "%s%s, %d)", ty_text(reg_type(e, i)), s->chunk,
                           (int64_t)p->W * p->V, ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v,
-                          beyond(e, e->L * p->V), p->V));
+                          beyond(e, e->L * p->V), unshifted(e), p->V));
         return;
     case K_LOADP: {
         Spot q = spot(e, in, s, f, v, r);
         if (q.step)
-            x = emit_text(e, "ldg_%s(%s, %s, %s)", t, q.at, q.step, n);
+            x = emit_text(e, "%s_%s(%s, %s, %s)", head ? "lgh" : "ldg", t, q.at, q.step, n);
         else
             x = some ? emit_text(e, "ld%s_%s(%s, %s)", part, t, q.at, n) : emit_text(e, "ld_%s(%s)", t, q.at);
         declare(e, i, name, true, x);
@@ -404,7 +425,7 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, const char 
         Spot q = spot(e, in, s, f, v, r);
         x = stored(e, in, reg(e, in->a[2], f, v, r), true);
         if (q.step)
-            line(e, "stg_%s(%s, %s, %s, %s);", t, q.at, q.step, x, n);
+            line(e, "%s_%s(%s, %s, %s, %s);", head ? "sgh" : "stg", t, q.at, q.step, x, n);
         else if (!some)
             line(e, "%s_%s(%s, %s);", in->policy == STORE_STREAM ? "stx" : "st", t, q.at, x);
         else
@@ -412,15 +433,15 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, const char 
         return;
     }
     case K_LOAD1: {
-        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : only(e, n);
-        if (in->a[1] >= 0 && some) mask = emit_text(e, "%s & %s", mask, only(e, some));
+        const char *mask = in->a[1] >= 0 ? reg(e, in->a[1], f, v, r) : only(e, s, some);
+        if (in->a[1] >= 0 && some) mask = emit_text(e, "%s & %s", mask, only(e, s, some));
         const char *fill = in->a[2] >= 0 ? reg(e, in->a[2], f, v, r) : emit_text(e, "bc_v%s(0)", ty_text(in->ty));
         declare(e, i, name, true,
                 emit_text(e, "gat_%s(p%d, %s, %s, %s)", t, in->param, reg(e, in->a[0], f, v, r), mask, fill));
         return;
     }
     case K_STORE1:
-        line(e, "sct_%s(p%d, %s, %s, %s);", t, in->param, reg(e, in->a[0], f, v, r),
+        line(e, "%s_%s(p%d, %s, %s, %s);", head ? "sch" : "sct", t, in->param, reg(e, in->a[0], f, v, r),
              stored(e, in, reg(e, in->a[2], f, v, r), true), n);
         return;
     case K_GET:
@@ -431,12 +452,12 @@ static void elem(Emit *e, int i, const Step *s, int f, int v, int r, const char 
         line(e, "st_%s(%s, %s);", ty_text(e->k->stripe[in->imm].ty), slot(e, in, s, f, v, r),
              reg(e, in->a[1], f, v, r));
         return;
-    case K_FOLD: fold_into(e, in, folded(e, in->imm, s, f, r), f, v, r, some); return;
-    case K_FOLD2: fold_arg(e, i, f, v, r, some); return;
-    case K_PACKFOLD: fold_into(e, in, emit_text(e, "v%d_%d", i, r), f, v, r, some); return;
+    case K_FOLD: fold_into(e, in, folded(e, in->imm, s, f, r), s, f, v, r, some); return;
+    case K_FOLD2: fold_arg(e, i, s, f, v, r, some); return;
+    case K_PACKFOLD: fold_into(e, in, emit_text(e, "v%d_%d", i, r), s, f, v, r, some); return;
     case K_ACTIVE:
         line(e, "v%d_%d = v%d_%d + %s;", i, r, i, r,
-             some ? emit_text(e, "sel_vf32(%s, bc_vf32(1), bc_vf32(0))", only(e, some)) : "bc_vf32(1)");
+             some ? emit_text(e, "sel_vf32(%s, bc_vf32(1), bc_vf32(0))", only(e, s, some)) : "bc_vf32(1)");
         return;
     default: return;
     }
@@ -482,7 +503,8 @@ static void prefetch(Emit *e, const Step *s) {
         if (q->domain == first->domain && ops >= most) most = ops, busiest = sweep;
         sweep++;
     }
-    if (!first || e->sweep != (e->nstages ? 0 : busiest) || k->plan.V != 1 || s->left == LEFT_SIZE) return;
+    if (!first || e->sweep != (e->nstages ? 0 : busiest) || k->plan.V != 1 || (s->left == LEFT_SIZE && !e->shifts))
+        return;
     for (int i = first->i0; i < first->i1; i++) {
         const Ins *in = at(e, i);
         if (in->k != K_LOADP || in->a[1] >= 0) continue;
@@ -495,7 +517,7 @@ static void prefetch(Emit *e, const Step *s) {
         int bytes = ty_bytes(p->ty), slot = k->abi.stride[in->param][row];
         const char *stride = emit_text(e, "a[%d].i", slot); /* by the name that the row's address has it under */
         for (int q = head->i0; q < head->i1; q++)
-            if (at(e, q)->k == K_SLOT && at(e, q)->imm == slot) stride = scalar(e, q);
+            if (at(e, q)->k == K_SLOT && at(e, q)->imm == slot) stride = host_scalar(e, q);
         bool far = k->domain[first->domain].n_mapped * bytes >= LONG_ROW;
         for (int f = 0; f < k->plan.flight; f++)
             for (int r = 0; r < e->copies; r++)
@@ -535,6 +557,7 @@ static void host_head(Emit *e) {
     e->L = k->plan.W < k->subgroup ? k->plan.W : k->subgroup;
     e->R = e->copies = k->plan.W / e->L;
     host_find_short(e);
+    host_find_shifts(e);
     host_open(e);
     emit_sizes(e, emit_text(e, "a[%d].i", kern_extent(k)), false);
     for (int i = 0; i < k->nstripes; i++) {
@@ -574,5 +597,6 @@ const Speak speak_host = {.head = host_head,
                           .block = host_block,
                           .step = host_step,
                           .group = host_group,
+                          .ahead = host_shift_ahead,
                           .nodes = host_stagger_nodes,
                           .prelude = host_prelude};

@@ -313,23 +313,30 @@ void host_dn(Pre *p, Buf *b, const Name *n) {
     buf_str(b, "}\n");
 }
 
-/* The first n elements of register t, from or to memory at p, where n is known at run time only: by a mask where the
- * machine has them for such registers, else whole or element by element. */
-static void part_of(Pre *p, Buf *b, Ty ty, bool load) {
+/* A loop over the first n elements, or over all but those. */
+static const char *range_of(Pre *p, bool rest) {
+    return rest ? arena_printf(p->a, "n; i < %d; i++", p->L) : "0; i < n; i++";
+}
+
+/* The first n elements of register t, or all but those, from or to memory at p, where n is known at run time only: by a
+ * mask where the machine has them for such registers, else whole or element by element. */
+static void part_of(Pre *p, Buf *b, Ty ty, bool load, bool rest) {
     if (p->wide && ty_bytes(ty) == 4) {
-        const char *cast = ty == TY_F32 ? "" : arena_printf(p->a, "(w%s)", ty_text(ty));
+        const char *cast = ty == TY_F32 ? "" : arena_printf(p->a, "(w%s)", ty_text(ty)), *not = rest ? "~" : "";
         if (load)
-            buf_fmt(b,
-                    "    t = %s__builtin_ia32_loadups512_mask((const float *)p, (vf32)t, (unsigned short)((1u << n) - "
-                    "1));\n",
-                    cast);
+            buf_fmt(
+                b,
+                "    t = %s__builtin_ia32_loadups512_mask((const float *)p, (vf32)t, (unsigned short)%s((1u << n) - "
+                "1));\n",
+                cast, not );
         else
-            buf_str(b, "    __builtin_ia32_storeups512_mask((float *)p, (vf32)t, (unsigned short)((1u << n) - 1));\n");
+            buf_fmt(b, "    __builtin_ia32_storeups512_mask((float *)p, (vf32)t, (unsigned short)%s((1u << n) - 1));\n",
+                    not );
         return;
     }
     const char *to = load ? "&t, p" : "p, &t", *each = load ? "t[i] = p[i]" : "p[i] = t[i]";
-    buf_fmt(b, "    if (n == %d) __builtin_memcpy(%s, sizeof t);\n    else for (int i = 0; i < n; i++) %s;\n", p->L, to,
-            each);
+    buf_fmt(b, "    if (n == %d) __builtin_memcpy(%s, sizeof t);\n    else for (int i = %s) %s;\n", rest ? 0 : p->L, to,
+            range_of(p, rest), each);
 }
 
 void host_load(Pre *p, Buf *b, const Name *n) {
@@ -341,9 +348,9 @@ void host_load(Pre *p, Buf *b, const Name *n) {
     } else if (str_eq(n->family, "ld"))
         buf_fmt(b, "static inline v%s %s(const %s *p) { w%s t; __builtin_memcpy(&t, p, sizeof t); return up_%s(t); }\n",
                 c, n->all, q, s, s);
-    else if (str_eq(n->family, "ldk")) {
+    else if (str_eq(n->family, "ldk") || str_eq(n->family, "ldh")) {
         buf_fmt(b, "static inline v%s %s(const %s *p, int n) {\n    w%s t = {0};\n", c, n->all, q, s);
-        part_of(p, b, n->ty, true);
+        part_of(p, b, n->ty, true, str_eq(n->family, "ldh"));
         buf_fmt(b, "    return up_%s(t);\n}\n", s);
     } else if (str_eq(n->family, "ldn"))
         buf_fmt(b,
@@ -355,11 +362,11 @@ void host_load(Pre *p, Buf *b, const Name *n) {
                 "static inline v%s %s(const %s *p, i64 step, i32 n) { return step == 1 && n == %d ? ld_%s(p) : "
                 "ldg_%s(p, step, n); }\n",
                 c, n->all, q, p->L, s, s);
-    else if (str_eq(n->family, "ldg"))
+    else if (str_eq(n->family, "ldg") || str_eq(n->family, "lgh"))
         buf_fmt(b,
-                "static OUT v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = 0; i < n; i++) t[i] = "
+                "static OUT v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = %s) t[i] = "
                 "p[i * step]; return up_%s(t); }\n",
-                c, n->all, q, s, s);
+                c, n->all, q, s, range_of(p, str_eq(n->family, "lgh")), s);
     else
         buf_fmt(b,
                 "static OUT v%s %s(const %s *p, vi64 at, vbool m, v%s fill) {\n    w%s t = {0};\n    for (int i = "
@@ -391,9 +398,9 @@ void host_store(Pre *p, Buf *b, const Name *n) {
                     "#else\n        %s;\n#endif\n    else ",
                     bytes - 1, s, how);
         buf_fmt(b, "__builtin_memcpy(p, &t, sizeof t);\n}\n");
-    } else if (str_eq(n->family, "stk")) {
+    } else if (str_eq(n->family, "stk") || str_eq(n->family, "sth")) {
         buf_fmt(b, "static inline void %s(%s *p, v%s x, int n) {\n    w%s t = dn_%s(x);\n", n->all, q, c, s, s);
-        part_of(p, b, n->ty, false);
+        part_of(p, b, n->ty, false, str_eq(n->family, "sth"));
         buf_str(b, "}\n");
     } else if (str_eq(n->family, "stn"))
         buf_fmt(b,
@@ -405,14 +412,14 @@ void host_store(Pre *p, Buf *b, const Name *n) {
                 "static inline void %s(%s *p, i64 step, v%s x, i32 n) { if (step == 1 && n == %d) st_%s(p, x); else "
                 "stg_%s(p, step, x, n); }\n",
                 n->all, q, c, p->L, s, s);
-    else if (str_eq(n->family, "stg"))
+    else if (str_eq(n->family, "stg") || str_eq(n->family, "sgh"))
         buf_fmt(b,
-                "static OUT void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
+                "static OUT void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = %s) "
                 "p[i * step] = t[i]; }\n",
-                n->all, q, c, s, s);
+                n->all, q, c, s, s, range_of(p, str_eq(n->family, "sgh")));
     else
         buf_fmt(b,
-                "static OUT void %s(%s *p, vi64 at, v%s x, int n) { w%s t = dn_%s(x); for (int i = 0; i < n; i++) "
+                "static OUT void %s(%s *p, vi64 at, v%s x, int n) { w%s t = dn_%s(x); for (int i = %s) "
                 "p[at[i]] = t[i]; }\n",
-                n->all, q, c, s, s);
+                n->all, q, c, s, s, range_of(p, str_eq(n->family, "sch")));
 }

@@ -13,6 +13,14 @@ Ty host_name_type(const Emit *e, const Ins *in); /* that a function's name carri
 Ty host_tensor_type(const Emit *e, int param);
 Ty host_cell_type(const Emit *e, int cell);
 const char *host_join_name(Op op);
+const char *host_scalar(Emit *e, int i);                  /* a value of the row */
+const char *host_cell(Emit *e, int cell, int acc, int r); /* one of its registers, by place */
+void host_find_shifts(Emit *e);                           /* hostshift.c: what shifts are below, of which tensor */
+const char *host_shift(Emit *e);                          /* the shift of the row at hand */
+void host_shift_here(Emit *e);                            /* made of the row's own values */
+void host_shift_ahead(Emit *e, const Node *node);         /* the same before the node behind them */
+void host_shift_ring(Emit *e, int i);                     /* what a K_CELL of a shifted row is read from */
+const char *host_lane_cell(Emit *e, int i, int r);        /* its register r, by lane */
 const char *host_ago(Emit *e, int i); /* hoststagger.c: what a value's name says of the row that it is of */
 void host_stagger_head(Emit *e);      /* what stands before the loop over rows, and its head */
 bool host_stagger_nodes(Emit *e);     /* all that is done in one round of it; false: the plan staggers nothing */

@@ -379,6 +379,31 @@ static void f_pre(Pre *p, Buf *b, const Name *n) {
         buf_fmt(b, "static inline vbool %s(int n) { return (vbool)(elem_vi32(0, 1) < n); }\n", n->all);
 }
 
+/* all but the first n */
+static void f_post(Pre *p, Buf *b, const Name *n) {
+    if (p->wide)
+        buf_fmt(b, "static inline vbool %s(int n) { return (vbool)~((1u << n) - 1); }\n", n->all);
+    else
+        buf_fmt(b, "static inline vbool %s(int n) { return (vbool)(elem_vi32(0, 1) >= n); }\n", n->all);
+}
+
+/* off_T(p, n): elements from the last place that is a multiple of n of them to p */
+static void f_off(Pre *p, Buf *b, const Name *n) {
+    (void)p;
+    buf_fmt(b, "static inline i64 %s(const %s *p, i64 n) { return (i64)((u64)p / sizeof *p %% (u64)n); }\n", n->all,
+            st(n->ty));
+}
+
+/* turn_vT(t, n): the register n elements on from the first of t */
+static void f_turn(Pre *p, Buf *b, const Name *n) {
+    (void)p;
+    const char *t = ty_text(n->ty);
+    buf_fmt(b,
+            "static inline v%s %s(const v%s *t, i64 n) { v%s r; __builtin_memcpy(&r, (const %s *)t + n, sizeof r); "
+            "return r; }\n",
+            t, n->all, t, t, t);
+}
+
 /* hj_op_vT: halving within a register, lane i taking lane i + h (see join_tree) */
 static void f_hj(Pre *p, Buf *b, const Name *n) {
     const char *t = ty_text(n->ty), *op = n->op;
@@ -483,7 +508,9 @@ static const Family families[] = {
     {"ld", host_load, 0},    {"ldn", host_load, 0},  {"ldk", host_load, 0},  {"ldg", host_load, 0},
     {"gat", host_load, 0},   {"sts", host_store, 0}, {"st", host_store, 0},  {"stx", host_store, 0},
     {"stn", host_store, 0},  {"stk", host_store, 0}, {"stg", host_store, 0}, {"sct", host_store, 0},
-    {"bc", f_bc, 0},         {"elem", f_elem, 0},    {"pre", f_pre, 0},      {"atmost", f_clamp, 0},
+    {"bc", f_bc, 0},         {"elem", f_elem, 0},    {"pre", f_pre, 0},      {"post", f_post, 0},
+    {"off", f_off, 0},       {"turn", f_turn, 0},    {"ldh", host_load, 0},  {"lgh", host_load, 0},
+    {"sth", host_store, 0},  {"sgh", host_store, 0}, {"sch", host_store, 0}, {"atmost", f_clamp, 0},
     {"atleast", f_clamp, 0}, {"ldexp", f_ldexp, 0},  {"hj", f_hj, 1},        {"better", f_better, 1},
     {"later", f_better, 1},  {"best", f_best, 1},
 };
@@ -574,7 +601,8 @@ void host_prelude(Emit *e, const char *body, Buf *out) {
         buf_str(out, "static inline void fence(void) { __builtin_ia32_sfence(); }\n");
     else
         buf_str(out, "static inline void fence(void) {}\n");
-    static const char *const limits[] = {"some", "few"}; /* elements of a register, rows of one */
+    static const char *const limits[] = {"some", "from",
+                                         "few"}; /* elements of a register, those before a row, rows of one */
     for (int i = 0; i < COUNT(limits); i++)
         if (strstr(body, arena_printf(p.a, "%s(", limits[i])))
             buf_fmt(out, "static inline int %s(i64 n) { return n < 0 ? 0 : n > %d ? %d : (int)n; }\n", limits[i], L, L);

@@ -100,6 +100,7 @@ void host_stagger_head(Emit *e) {
                 line(e, "%s %s = %s;", type, name_of(e, i, r, ago), copies_of(e, i) ? "{0}" : "0");
     }
     host_cells(e);
+    for (int g = 0; g < e->nstages && e->shifts; g++) line(e, "i64 shift%d = 0;", g);
     e->later = later;
     line(e, "for (i64 row = row0; row < row1 + %d; row++) {", e->nstages - 1);
     e->depth++;
@@ -124,9 +125,11 @@ bool host_stagger_nodes(Emit *e) {
         line(e, "if (in%d) {", of);
         e->depth++;
         blocks(e, node, of);
+        if (e->shifts && g == 0) host_shift_here(e);
         e->depth--;
         line(e, "}");
     }
+    for (int g = e->nstages - 1; g > 0 && e->shifts; g--) line(e, "shift%d = shift%d;", g, g - 1);
     for (int i = 0; i < k->nins; i++)
         for (int ago = e->later[i]; ago > 0; ago--)
             for (int r = 0; r < (copies_of(e, i) ? e->R : 1); r++)

@@ -243,7 +243,7 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "grid=%d: not on %s machines", plan->grid, kind_text(kind));
     if (plan->ahead && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "ahead=%d: not on %s machines", plan->ahead, kind_text(kind));
-    if (plan->tail == TAIL_HEAD_SHIFT)
+    if (plan->tail == TAIL_HEAD_SHIFT && kind != KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "tail=head-shift: not on %s machines", kind_text(kind));
     if (plan->segments && kind == KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "segments=on: not on %s machines", kind_text(kind));
@@ -560,6 +560,7 @@ static void live_in_loops(const Sched *sc, int *first, int *last) {
 
 static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc, uint64_t held, Stripes *st) {
     int64_t at[MAX_SINKS] = {0};
+    int64_t more = 0; /* room for another step, with which shifted rows may end */
     Buf parts = buf_new(cx->a);
     *st = (Stripes){0};
     for (int i = 0; i < sc->ncands; i++) {
@@ -569,6 +570,7 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
         sched_live(sc, pb->prog, held, i, &first, &last);
         if (first < 0) continue; /* what needed it is kept */
         live_in_loops(sc, &first, &last);
+        if (plan->tail == TAIL_HEAD_SHIFT) more += plan->flight * ceil_div(ty_bytes(sc->cand[i].storage), 4);
         buf_fmt(&parts, " %s=%lld", sc->cand[i].name, (long long)slots);
         st->sum += slots;
         for (int w = first; w <= last; w++) at[w] += slots;
@@ -594,7 +596,7 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
     int64_t need = pb->summed_budget ? st->sum : st->live, budget = pb->caps.stripe_slots;
     const char *how = pb->summed_budget ? "slots a lane, all values added" : "slots a lane", *unit = how;
     if (pb->caps.row_buffer_bytes) {
-        need = need * 4 * plan->W + 4 * arrays;
+        need = (need + more) * 4 * plan->W + 4 * arrays;
         budget = pb->caps.row_buffer_bytes;
         unit = pb->summed_budget ? "bytes a row, all values added" : "bytes a row";
     }
@@ -750,6 +752,7 @@ Err plan_judge(Cx *cx, const Problem *pb, const Plan *plan, SchedMemo *memo, con
     if (plan->fuse == FUSE_OFF && held) e = sched_get(cx, memo, pb, plan, held, sc);
     if (!e) e = check_shape(cx, pb, plan, *sc);
     if (!e) e = check_segments(cx, pb, plan, *sc);
+    if (!e) e = plan_check_shift(cx, pb, plan, *sc);
     if (!e) e = check_split(cx, pb, plan, *sc);
     if (!e) e = check_inout(cx, pb, *sc, held);
     if (!e) e = check_stagger(cx, pb, plan, *sc, held);
