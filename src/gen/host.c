@@ -71,7 +71,7 @@ static int64_t places_left(const Emit *e, const Step *s, int f, int r, int shift
 /* Active elements of register r in chunk f of the step, pack element v: always a prefix. */
 static int active(const Emit *e, const Step *s, int f, int v, int r) {
     const Plan *p = &e->k->plan;
-    if (e->shifts && !e->grouped && s->left == LEFT_SIZE && places_left(e, s, f, r, e->shifts - 1) <= 0) return 0;
+    if (e->shifts && s->left == LEFT_SIZE && places_left(e, s, f, r, e->shifts - 1) <= 0) return 0;
     if (s->left < 0) return e->L; /* or as many as some_of says */
     int64_t left = s->left - (int64_t)f * p->W * p->V - v;
     if (left <= 0) return 0;
@@ -98,7 +98,7 @@ static const char *some_of(Emit *e, const Step *s, int f, int v, int r) {
         if (f || (off >= e->shifts && !e->grouped)) return NULL;
         return emit_text(e, "from(%s - (%" PRId64 "%s))", host_shift(e), off, beyond(e, e->L));
     }
-    if (e->shifts && s->left == LEFT_SIZE && places_left(e, s, f, r, 0) >= e->L) return NULL;
+    if (e->shifts && !e->grouped && s->left == LEFT_SIZE && places_left(e, s, f, r, 0) >= e->L) return NULL;
     if (s->left != LEFT_SIZE) return n == e->L ? NULL : emit_text(e, "%d", n);
     const char *left =
         emit_text(e, "%s%s%s - (%s * %" PRId64 " + %" PRId64 "%s)", emit_size(e, e->domain), e->shifts ? " + " : "",
