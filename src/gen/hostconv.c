@@ -321,17 +321,28 @@ static const char *range_of(Pre *p, bool rest) {
 /* The first n elements of register t, or all but those, from or to memory at p, where n is known at run time only: by a
  * mask where the machine has them for such registers, else whole or element by element. */
 static void part_of(Pre *p, Buf *b, Ty ty, bool load, bool rest) {
-    if (p->wide && ty_bytes(ty) == 4) {
-        const char *cast = ty == TY_F32 ? "" : arena_printf(p->a, "(w%s)", ty_text(ty)), *not = rest ? "~" : "";
+    static const struct {
+        const char *load, *store, *type, *pointer;
+    } masked[] = {{"loaddquqi128", "storedquqi128", "wchar", "void"},
+                  {"loaddquhi256", "storedquhi256", "whalf", "void"},
+                  {"loadups512", "storeups512", "vf32", "float"}};
+    const int bytes = ty_bytes(ty);
+    const char *w = arena_printf(p->a, "w%s", ty_text(ty)), *vbool = rest ? "post_vbool(n)" : "pre_vbool(n)";
+    if (p->wide && bytes <= 4) {
+        const int i = bytes == 4 ? 2 : bytes - 1;
         if (load)
-            buf_fmt(
-                b,
-                "    t = %s__builtin_ia32_loadups512_mask((const float *)p, (vf32)t, (unsigned short)%s((1u << n) - "
-                "1));\n",
-                cast, not );
+            buf_fmt(b, "    t = (%s)__builtin_ia32_%s_mask((const %s *)p, (%s)t, %s);\n", w, masked[i].load,
+                    masked[i].pointer, masked[i].type, vbool);
         else
-            buf_fmt(b, "    __builtin_ia32_storeups512_mask((float *)p, (vf32)t, (unsigned short)%s((1u << n) - 1));\n",
-                    not );
+            buf_fmt(b, "    __builtin_ia32_%s_mask((%s *)p, (%s)t, %s);\n", masked[i].store, masked[i].pointer,
+                    masked[i].type, vbool);
+        return;
+    }
+    if (p->ymm && bytes == 4) {
+        if (load)
+            buf_fmt(b, "    t = (%s)__builtin_ia32_maskloadps256((const void *)p, %s);\n", w, vbool);
+        else
+            buf_fmt(b, "    __builtin_ia32_maskstoreps256((void *)p, %s, (vf32)t);\n", vbool);
         return;
     }
     const char *to = load ? "&t, p" : "p, &t", *each = load ? "t[i] = p[i]" : "p[i] = t[i]";
