@@ -18,6 +18,7 @@ typedef struct Launch {
     bool stagger;       /* sweeps of neighbouring rows run together, on hosts */
     int copies;         /* of all tensors, that launches take in turn; 0 is 1 */
     bool stream;        /* stores past the caches */
+    bool shifted;       /* rows start with a line of memory, on hosts */
     bool overlap;       /* the next launch starts before this one ends */
     bool queued;        /* and so do those after it, as many as units have room for */
     bool brought;       /* and its rows come into the last cache meanwhile */

@@ -25,6 +25,20 @@ typedef struct Traffic { /* bytes of a launch */
     bool stays;          /* what is prefetched stays until it is used */
 } Traffic;
 
+/* Bytes of a row that go past the caches: whole lines of a shifted row; else the rows that start with a register of the
+ * narrowest output, which is chance where rows do not end with one. */
+static double streamed(const Demand *d, const Launch *l) {
+    if (!l->stream || d->store_bytes <= 0) return 0;
+    if (l->shifted) return fmax(0, d->pack_write - LINE);
+    const int64_t part = (int64_t)(l->subgroup * d->store_bytes);
+    int64_t x = part, y = l->rows > 1 && d->pack_write < 0x1p53 ? (int64_t)d->pack_write : 0;
+    while (y) {
+        const int64_t left = x % y;
+        x = y, y = left;
+    }
+    return d->pack_write * (double)x / (double)part;
+}
+
 static Traffic traffic(const Demand *d, const Caps *caps, const Launch *l, const double *k) {
     const double rows = (double)l->rows, write = d->row.global_write;
     const double first = roof_first(d);
@@ -32,7 +46,7 @@ static Traffic traffic(const Demand *d, const Caps *caps, const Launch *l, const
     const double set = first + write + d->stripe_slots * 4 * l->lanes; /* what a row touches */
     const Once once = roof_once(d, l);
     /* a streaming store goes past the caches, which have room for other bytes; a plain one reads its line before */
-    const double past = l->stream ? rows * d->pack_write : 0, stored = rows * write - past;
+    const double past = rows * streamed(d, l), stored = rows * write - past;
     const double has = roof_has(caps, l, once.read + stored, k[KEPT]);
     Traffic t = {.miss = past + (once.read + stored * (1 + k[ALLOCATE])) * (1 - has), .ahead = l->prefetch ? first : 0};
     const double second = (double)i64_max(caps->l1_bytes, caps->l2_bytes);
@@ -59,8 +73,10 @@ double roof_host(const Demand *d, const Caps *caps, const Launch *l, const doubl
     const double rows = ceil((double)ceil_div(l->rows, l->rows_per_group) / roof_units(caps)) * l->rows_per_group;
     const double flight = roof_at_least_1(l->flight), levels = ceil(log2(l->lanes));
     /* registers narrower than a line stream part of it, where rows do not end with a line */
-    const bool parts =
-        l->stream && d->store_bytes > 0 && l->subgroup * d->store_bytes < LINE && fmod(d->pack_write, LINE) > 0;
+    const bool parts = !l->shifted && l->stream && d->store_bytes > 0 && l->subgroup * d->store_bytes < LINE &&
+                       fmod(d->pack_write, LINE) > 0;
+    /* two steps more of each sweep, for any part of them */
+    const double ends = l->shifted && d->lane_packs > 0 ? 1 + 2 * d->lane_waits / d->lane_packs : 1;
     const double issue = n[COST_ALU] / k[ALU] + n[COST_DIV] / k[DIV] + n[COST_CONVERT] / k[CONVERT] +
                          accesses(d, caps, subgroups) / k[ACCESS];
     const double each = k[ROW] + d->lane_packs / flight * k[TURN] + d->collectives * levels * k[STEP] +
@@ -70,8 +86,8 @@ double roof_host(const Demand *d, const Caps *caps, const Launch *l, const doubl
     /* rows side by side come a register at a time, take a sweep's steps together, and fill each other's waits */
     const double side = l->lanes == 1 && l->rows_per_group >= l->subgroup ? l->rows_per_group : 1;
     const double turns = rows / side, registers = turns * ceil(side / l->subgroup) * subgroups;
-    const double arithmetic = registers * issue * roof_ns;
-    const double special = registers * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
+    const double arithmetic = registers * ends * issue * roof_ns;
+    const double special = registers * ends * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
     const double chain = side > l->subgroup ? 0 : turns * d->lane_chain * k[CHAIN] * roof_ns;
     const double path = turns * each * roof_ns;
     score_add(out, "memory", "s", memory);

@@ -529,6 +529,27 @@ static Err check_once(Walk *w, int i) {
     return OK;
 }
 
+/* Shifted rows: every place of a step has one lane's elements, and a step more or less is no other operation. */
+static Err check_shift(Walk *w) {
+    const Kern *k = w->k;
+    int domain = -1;
+    if (k->plan.tail != TAIL_HEAD_SHIFT) return OK;
+    bool fine = k->plan.V == 1 && k->plan.W > 1 && plan_groups(&k->plan) == 1 && shape_ranged(&k->shape) < 0;
+    for (int n = 0; n < k->nnodes; n++) {
+        const Node *nd = &k->node[n];
+        if (nd->kind != NODE_SWEEP) continue;
+        fine = fine && (domain < 0 || nd->domain == domain) && k->domain[nd->domain].serial == 0 &&
+               k->domain[nd->domain].n_mapped >= (int64_t)k->plan.W * k->plan.flight;
+        domain = nd->domain;
+        for (int i = nd->i0; i < nd->i1; i++) {
+            const KOp op = k->ins[i].k;
+            fine = fine && op != K_ACTIVE && op != K_PACKFOLD && op != K_CELL && op != K_SETCELL;
+        }
+    }
+    if (!fine || domain < 0) FAIL(S_KERN_SHIFT, "rows of such a kern are not shifted: W=%d V=%d", k->plan.W, k->plan.V);
+    return OK;
+}
+
 /* ---- the walk ---- */
 
 static Err check_ins(Walk *w, int i) {
@@ -615,6 +636,7 @@ Err kern_verify(Cx *cx, const Kern *k) {
     w->cell_ready = NEWN(a, bool, k->ncells);
     Err e = check_tables(w);
     if (e == OK) e = check_nodes(w, k->root, -1);
+    if (e == OK) e = check_shift(w);
     if (e != OK) return e;
     if (w->nseen != k->nnodes || w->next != k->nins || w->sweeps != k->nsweeps)
         FAIL(S_KERN_STRUCTURE, "%d of %d nodes, %d of %d instructions and %d of %d sweeps are reached", w->nseen,

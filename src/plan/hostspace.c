@@ -58,6 +58,30 @@ bool hostspace_can_stagger(Cx *cx, const Problem *pb, const Space *s) {
     return false;
 }
 
+/* Rows that do not end with a line of memory start anywhere in one, and only shifted ones are streamed, which is worth
+ * it where a core's cache has no room for what is stored. */
+void hostspace_shift(Cx *cx, const Problem *pb, Space *s) {
+    const Prog *p = pb->prog;
+    Plan plan = plan_default();
+    Cx own = {.a = cx->a}; /* that rows cannot be shifted is no fault */
+    Sched *sc = NEW(cx->a, Sched);
+    int param;
+    int64_t n = 1, rows = 1;
+    plan.W = s->value[DIM_W][0], plan.tail = TAIL_HEAD_SHIFT;
+    if (!pb->caps.has_stream_store || plan_check(&own, pb, &plan, sc, NULL) != OK) return;
+    for (int i = 0; i < p->naxes; i++)
+        if (!mul_fits(p->row_axes >> i & 1 ? rows : n, pb->shape.n[i], p->row_axes >> i & 1 ? &rows : &n)) return;
+    for (int i = 0; i < sc->nsweeps; i++) {
+        const Domain *d = &sc->domain[sc->sweep[i].domain];
+        if (!plan_shifts(pb, &plan, d->mapped, &param) || p->param[param].dir == DIR_IN) continue;
+        const int64_t bytes = d->n_mapped * ty_bytes(p->param[param].ty);
+        if (rows < 2 || bytes % pb->caps.cache_line == 0 || bytes < pb->caps.l2_bytes / rows) return;
+        space_set(cx, s, DIM_tail, (const int[]){TAIL_HEAD_SHIFT, TAIL_GUARDED}, 2);
+        space_set(cx, s, DIM_store, (const int[]){STORE_STREAM}, 1);
+        return;
+    }
+}
+
 /* Instructions that a host unit spells for a register of elements, about: a special function is a dozen, narrow floats
  * are converted. */
 static int text_of(const Prog *p) {

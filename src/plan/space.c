@@ -757,6 +757,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
     }
     if (host && !ordered && only_columns(pb->prog)) hostspace_columns(cx, out);
     if (host && !ordered) hostspace_text(pb, out);
+    if (host && !ordered) hostspace_shift(cx, pb, out);
     shed(out);
     return OK;
 }

@@ -13,4 +13,5 @@ void hostspace_columns(Cx *cx, Space *s);
 void hostspace_threads(Cx *cx, const Problem *pb, int64_t n, Space *s);
 bool hostspace_can_stagger(Cx *cx, const Problem *pb, const Space *s);
 void hostspace_text(const Problem *pb, Space *s);
+void hostspace_shift(Cx *cx, const Problem *pb, Space *s);
 #endif

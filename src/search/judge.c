@@ -23,6 +23,7 @@ Launch search_launch(const Problem *pb, const Plan *plan) {
                     .prefetch = plan->prefetch,
                     .stagger = plan->stagger != 0,
                     .stream = plan->store == STORE_STREAM,
+                    .shifted = plan->tail == TAIL_HEAD_SHIFT,
                     .overlap = plan->overlap != OVERLAP_OFF,
                     .queued = plan->overlap == OVERLAP_ON,
                     .brought = plan->overlap == OVERLAP_FETCH};

@@ -91,6 +91,41 @@ static void refusals_say_why(void **state) {
     refused(two, "avx2", 769, false, 0, "", slug, "sweep 1 goes over other elements");
 }
 
+/* Kerns, made as they are without shifts, whose plan then says that rows are shifted. */
+static void kerns_that_are_not_shifted(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *plan;
+        int64_t n;
+        Slug slug;
+    } kern[] = {{SOFTMAX, "W=32", 769, SLUG_COUNT},
+                {SOFTMAX, "W=32 V=2", 769, S_KERN_SHIFT},
+                {SOFTMAX, "W=1", 769, S_KERN_SHIFT},
+                {SOFTMAX, "W=32 flight=2", 63, S_KERN_SHIFT},
+                {SOFTMAX, "W=32 stat=online", 769, S_KERN_SHIFT},
+                {NORM, "W=32 stat=welford", 769, S_KERN_SHIFT},
+                {"kernel k for rows (x: in f32[rows, g, n], y: out f32[rows, g, n]) { y = x / max(x over n) }", "W=32",
+                 99, S_KERN_SHIFT},
+                {"kernel k for rows (x: in f32[rows, n], w: in f32[rows, h], y: out f32[rows, n], z: out f32[rows, h]) "
+                 "{\n    y = x * 2\n    z = w * 3\n}",
+                 "W=32", 99, S_KERN_SHIFT}};
+    for (int i = 0; i < COUNT(kern); i++) {
+        Match m;
+        Caps caps;
+        Plan plan;
+        Kern *k;
+        assert_true(match_read(&m, kern[i].text, "k", NULL, 0) && caps_preset("avx512", &caps));
+        for (int a = 0; a < m.prog->naxes; a++) m.shape.n[a] = m.prog->axis[a].row ? 5 : kern[i].n;
+        assert_int_equal(problem_make(&m.cx, m.prog, &m.shape, &caps, 0, &m.pb), OK);
+        assert_int_equal(plan_read(&m.cx, kern[i].plan, &plan), OK);
+        assert_int_equal(kern_lower(&m.cx, &m.pb, &plan, &k), OK);
+        k->plan.tail = TAIL_HEAD_SHIFT;
+        const Err e = kern_verify(&m.cx, k);
+        if (kern[i].slug == SLUG_COUNT ? e : !e || m.cx.first->slug != kern[i].slug) fail_msg("%s", kern[i].plan);
+        match_free(&m);
+    }
+}
+
 /* Which tensor's lines: the first output that has the elements side by side, else such an input; never a weight. */
 static void lines_are_the_first_outputs(void **state) {
     (void)state;
@@ -241,6 +276,7 @@ static void rows_anywhere_portable(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_place_has_one_lanes_elements),
                                        cmocka_unit_test(refusals_say_why),
+                                       cmocka_unit_test(kerns_that_are_not_shifted),
                                        cmocka_unit_test(lines_are_the_first_outputs),
                                        cmocka_unit_test(rows_anywhere_avx512),
                                        cmocka_unit_test(rows_anywhere_avx2),
