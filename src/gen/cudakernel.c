@@ -21,6 +21,7 @@ static const GpuWords words = {.dialect = DIALECT_CUDA,
                                .who = ", everyone",
                                .keys = true,
                                .at_once = true,
+                               .hides = true,
                                .wide = "ll",
                                .shared = cuda_shared};
 

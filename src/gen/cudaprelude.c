@@ -139,6 +139,13 @@ static void f_up(Pre *p, Buf *b, const Name *n) {
     }
 }
 
+/* lo_bf16(w, z), hi_bf16(w, z): the half of a word, where z is 0 */
+static void f_half(Pre *p, Buf *b, const Name *n) {
+    (void)p;
+    buf_fmt(b, FN "f32 %s(u32 w, u32 z) { return __uint_as_float(__byte_perm(w, z, 0x%s44)); }\n", n->all,
+            str_eq(n->family, "lo") ? "10" : "32");
+}
+
 static void f_dn(Pre *p, Buf *b, const Name *n) {
     const char *to = ty_bytes(n->ty) == 8 ? "u64" : "u32", *from = gpu_type(ty_compute(n->ty)), *t = ty_text(n->ty);
     (void)p;
@@ -369,7 +376,7 @@ static const Family own[] = {
     {"exp2", f_libm, 0},    {"log", f_libm, 0},   {"log2", f_libm, 0},   {"tanh", f_libm, 0},  {"erf", f_libm, 0},
     {"sigmoid", f_libm, 0}, {"pow", f_libm, 0},   {"ldexp", f_ldexp, 0}, {"shx", f_shx, 0},    {"key", f_key, 1},
     {"allmax", f_all, 0},   {"allmin", f_all, 0}, {"unkey", f_unkey, 1}, {"up", f_up, 0},      {"dn", f_dn, 0},
-    {"pk", f_pk, 0},
+    {"pk", f_pk, 0},        {"lo", f_half, 0},    {"hi", f_half, 0},
 };
 
 static bool access_named(Buf *b, const char *word) {
@@ -456,6 +463,7 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                  "unsigned int u32; typedef unsigned long long u64;\n"
                  "union slot { void *p; i64 i; f64 d; }; struct __align__(16) v4 { u32 x, y, z, w; };\n"
                  "#define FN static __device__ __forceinline__\n#define REF(t) t &\n"
+                 "#define PLACE(x) (u32)__cvta_generic_to_shared(&(x))\n"
                  "#define F32_OF(x) __uint_as_float(x)\n#define U32_OF(x) __float_as_uint(x)\n"
                  "#define I32_OF(x) __float_as_int(x)\n#define F64_OF(x) __longlong_as_double(x)\n"
                  "#define I64_OF(x) __double_as_longlong(x)\n"
@@ -464,7 +472,9 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
                  "__longlong_as_double(0x7ff0000000000000ll)\n");
     buf_str(out, "#define PRAGMA(x) _Pragma(#x)\n#define UNROLL(n) PRAGMA(unroll n)\n");
     buf_str(out, "#define EXCHANGE(warps) i32 xi;"); /* what it holds is known only when all joins are emitted */
-    if (e->slots) buf_fmt(out, " __shared__ __align__(16) u64 xs[2][%d][warps]; i32 xb = 0;", e->slots);
+    if (e->slots)
+        buf_fmt(out, " __shared__ __align__(16) %s xs[2][%d][warps]; i32 xb = 0;", e->wide_slots ? "u64" : "u32",
+                e->slots);
     if (e->record)
         buf_fmt(out, " __shared__ __align__(16) u32 cs[2][%d][%d];%s", e->k->plan.cluster, (e->record + 3) / 4 * 4,
                 bytes ? " __shared__ u64 cm[2]; i32 cb = 0, ct = 0;" : " i32 cb = 0;");

@@ -76,6 +76,7 @@ struct Emit {
     bool once_flies;                               /* so may be what fills stripes before the first row */
     bool waited;                                   /* for the launch before this one */
     int slots;                                     /* values in the largest exchange between warps */
+    bool wide_slots;                               /* of 64 bits each */
     bool in_turn;                                  /* accumulators are arrays, and a round of them a loop over k */
     bool narrow;                                   /* 32 bits number a row's elements */
     int record;                                    /* words of the largest that groups of a cluster send */

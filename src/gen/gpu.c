@@ -457,6 +457,16 @@ int gpu_exchange(const Emit *e) {
     return e->side_by_side ? p->W * p->P : p->W > L || p->cluster > 1 ? p->W * p->P / L : 0;
 }
 
+/* Do values of 64 bits meet in on-chip memory, or two of 32 as one? */
+static bool meets_wide(const Emit *e) {
+    for (int i = 0; i < e->k->nins; i++) {
+        const Ins *in = gpu_at(e, i);
+        if ((in->k == K_JOIN && ty_bytes(in->ty) == 8) || in->k == K_JOIN2) return true;
+        if (in->k == K_PASS && in->imm == PASS_SUBGROUPS) return true;
+    }
+    return false;
+}
+
 /* Cells of places are as narrow as their positions. */
 static Ty cell_type(const Emit *e, int cell) {
     for (int i = 0; i < e->k->nins; i++)
@@ -504,6 +514,7 @@ void gpu_begin(Emit *e, const GpuWords *words) {
     e->buffers = NEWN(e->cx->a, int, e->k->nstripes);
     e->awaited = NEWN(e->cx->a, bool, e->k->nins);
     e->side_by_side = rows_side_by_side(e);
+    e->wide_slots = words->dialect != DIALECT_CUDA || meets_wide(e);
     e->narrow = words->keys;
     for (int i = 0; i < e->k->ndomains; i++) {
         int64_t n;

@@ -14,6 +14,7 @@ struct GpuWords {
     bool keys;                  /* pairs of a value and an index meet as one number of 64 bits */
     const char *wide;           /* suffix of 64-bit constants */
     bool at_once;               /* allmax_T and allmin_T give all lanes of a subgroup their greatest or least */
+    bool hides;                 /* what stripes hold is kept from the compiler, and there are lo_bf16 and hi_bf16 */
     bool decimal;               /* floats are written so, for hexadecimal ones came with C++17 */
     const char *(*slot)(Emit *e, const Ins *in); /* value of an argument slot; NULL: a.s[] is a union slot */
     void (*shared)(Emit *e, int stripe);         /* declares sh`stripe`, e->shared_bytes into the group's memory */

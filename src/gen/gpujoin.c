@@ -120,11 +120,20 @@ static const char *part_of(Emit *e, int S) {
     return e->k->plan.P == 1 ? "[xi]" : emit_text(e, "[tid / %d * %d + xi]", e->k->plan.W, S);
 }
 
-/* The tree of S partials by each lane for itself: fewer steps that wait for each other than by shuffles. */
-static const char *small_tree(Emit *e, const Ins *in, int slot, int S, int pad) {
+/* The tree of S partials by each lane for itself: fewer steps that wait for each other than by shuffles. Words come two
+ * at a time, for four that lie side by side take four registers that do, which makes some kernels need more of them. */
+static const char *small_tree(Emit *e, const Ins *in, int i, int slot, int S, int pad) {
     const char *part[SMALL_TREE] = {""};
     const char *at = e->k->plan.P == 1 ? "" : emit_text(e, "tid / %d * %d + ", e->k->plan.W, S);
-    for (int s = 0; s < S; s++) part[s] = emit_text(e, "xget_%s(xs[xb][%d][%s%d])", ty_text(in->ty), slot, at, s);
+    for (int s = 0; s < S; s++) {
+        const char *x = emit_text(e, "xs[xb][%d][%s%d]", slot, at, s);
+        if (!e->wide_slots && S % 2 == 0) {
+            if (s % 2 == 0) line(e, "u32 r%d_%d, r%d_%d;", i, s, i, s + 1);
+            if (s % 2 == 0) line(e, "lds8(r%d_%d, r%d_%d, PLACE(%s));", i, s, i, s + 1, x);
+            x = emit_text(e, "r%d_%d", i, s);
+        }
+        part[s] = emit_text(e, "xget_%s(%s)", ty_text(in->ty), x);
+    }
     for (int h = pad / 2; h; h /= 2)
         for (int s = 0; s < h && s + h < S; s++) part[s] = gpu_apply(e, in->op, in->ty, part[s], part[s + h], NULL);
     return part[0];
@@ -153,7 +162,7 @@ static void exchange(Emit *e, const int *join, int n) {
         const Ins own = joined(e, i), *in = &own;
         const char *t = ty_text(in->ty);
         if (S <= SMALL_TREE && in->k != K_JOIN2) {
-            line(e, "x%d = %s;", i, small_tree(e, in, slot++, S, pad));
+            line(e, "x%d = %s;", i, small_tree(e, in, i, slot++, S, pad));
             continue;
         }
         const char *x = emit_text(e, "xget_%s(xs[xb][%d]%s)", t, slot++, from);

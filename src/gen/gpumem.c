@@ -388,8 +388,12 @@ void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, co
          b.s);
 }
 
+/* Words that several elements share are widened in each sweep: by means of a number that is 0, for all that a compiler
+ * knows another one in each sweep and for each row, or it would widen them once and keep that, in up to twice as many
+ * registers. Plans with early=on have registers to spare, and less to do is sooner there. */
 void gpu_get(Emit *e, int i, const Step *s, int f) {
     const Ins *in = gpu_at(e, i);
+    const Plan *p = &e->k->plan;
     const Stripe *st = &e->k->stripe[in->imm];
     Pack k = stripe_pack(e, st);
     int V = e->k->plan.V;
@@ -401,9 +405,17 @@ void gpu_get(Emit *e, int i, const Step *s, int f) {
         for (int v = 0; v < V; v++) gpu_declare(e, i, f, v, stripe_at(e, in, s, f, v));
         return;
     }
-    const char *w = emit_text(e, "w%d_%d_", i, f);
-    for (int j = 0; j < gpu_stripe_words(e, st); j++) line(e, "const u32 %s%d = %s;", w, j, stripe_at(e, in, s, f, j));
-    for (int v = 0; v < V; v++) gpu_declare(e, i, f, v, unpack(e, &k, w, v));
+    const char *w = emit_text(e, "w%d_%d_", i, f), *z = emit_text(e, "z%d_%d", i, f);
+    const bool hidden = e->words->hides && k.each > 1 && p->early != EARLY_ON, halves = hidden && st->ty == TY_BF16;
+    if (hidden)
+        line(e, "const u32 %s = (u32)(%s >> %d); /* nothing */", z, p->grid ? "row" : "rows", 63 - e->sweep % 8);
+    for (int j = 0; j < gpu_stripe_words(e, st); j++)
+        line(e, "const u32 %s%d = %s%s;", w, j, stripe_at(e, in, s, f, j),
+             hidden && !halves ? emit_text(e, " ^ %s", z) : "");
+    for (int v = 0; v < V; v++)
+        gpu_declare(e, i, f, v,
+                    halves ? emit_text(e, "%s_bf16(%s%d, %s)", shift_at(&k, v) ? "hi" : "lo", w, word_at(&k, v), z)
+                           : unpack(e, &k, w, v));
 }
 
 void gpu_put(Emit *e, int i, const Step *s, int f) {

@@ -1,8 +1,5 @@
-/* The CUDA dialect without a GPU: what it emits is compiled by NVRTC where that is installed, and what does not spill
- * is held against what was promised. The runtime without a driver says so. */
-#include "../diff/match.h"
-#include "../diff/randplan.h"
-
+/* CUDA's runtime without a GPU: without a driver, which it says, and over one that is none; what the search has for
+ * NVIDIA GPUs, and how lanes meet there. What kernels are made of is test_cudatext.c's. */
 #include "fakecuda.h"
 
 #include <dlfcn.h>
@@ -15,208 +12,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static const char arch[] = "sm_90a";
-
-/* registers: that a lane may have for the groups a unit should hold */
-static const struct {
-    const char *file, *kernel, *shape, *plan;
-    Ty ty;
-    int registers;
-} cases[] = {
-    {"softmax", "softmax", "rows=32768,n=4096", "W=128 V=8 load=keep store=stream div=reciprocal hold.x=register",
-     TY_BF16, 64},
-    {"reduce", "column_sum", "rows=1000,n=70", "W=16 V=1 P=32 acc=2 flight=4", TY_F32, 64},
-    {"reduce", "argmax", "rows=8,n=1000", "W=8 V=4 P=16", TY_F32, 64},
-    {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep stat=online flight=2", TY_BF16, 128},
-    {"softmax", "log_softmax", "rows=100,n=769", "W=96 V=1 load=no-allocate hold.x=register", TY_F32, 64},
-    {"rmsnorm", "rmsnorm", "rows=32768,n=4096", "W=256 V=8 load=keep hold.x=register", TY_BF16, 48},
-    {"rmsnorm", "rmsnorm", "rows=32768,n=8192", "W=64 V=8 hold.x=register flight=4", TY_BF16, 168},
-    {"layernorm", "layernorm", "rows=65536,n=1024", "W=32 V=8 P=8 load=keep stat=shifted hold.x=register min-groups=4",
-     TY_BF16, 64},
-    {"layernorm", "layernorm", "rows=128,n=8193", "W=1024 V=4 stat=welford acc=1", TY_F32, 64},
-    {"layernorm", "residual_layernorm", "rows=128,n=2056", "W=16 V=8 P=3 load=stream index=32", TY_F16, 168},
-    {"quantize", "rmsnorm_fp8_groups", "rows=64,g=8,k=128", "W=32 V=4 P=2", TY_BF16, 128},
-    {"quantize", "quantize_i8", "rows=64,n=4096", "W=128 V=16 load=plain hold.x=register", TY_F8E4M3, 128},
-    {"reduce", "argmax", "rows=8,n=151936", "W=1024 V=8 flight=2", TY_BF16, 64},
-    {"reduce", "sum", "rows=16,n=40", "W=4 V=2 P=8 acc=4", TY_F64, 64},
-    {"softmax", "softmax", "rows=4096,n=32768", "W=512 V=8 load=keep div=reciprocal hold.x=shared", TY_BF16, 64},
-    {"layernorm", "layernorm", "rows=64,n=4098", "W=256 V=8 early=on hold.x=register", TY_BF16, 168},
-    {"cross_entropy", "cross_entropy", "rows=32,n=1000", "W=64 V=4 acc=2 U=2", TY_F32, 64},
-    {"reduce", "argmax", "rows=8,n=151936", "W=256 V=8 cluster=16 exchange=bytes flight=4 overlap=on", TY_BF16, 64},
-    {"reduce", "argmax", "rows=8,n=151936", "W=256 V=8 cluster=16 flight=4 overlap=on", TY_BF16, 64},
-    {"softmax", "softmax", "rows=2048,n=131072", "W=256 V=8 cluster=8 load=keep exp=fast hold.x=shared", TY_BF16, 40},
-    /* its copies were instructions that are none, which are not counted, while their place was a uniform register */
-    {"softmax", "softmax", "rows=2048,n=131072",
-     "W=256 V=8 cluster=8 exchange=bytes hold.x=shared load=keep store=stream overlap=on stages=2 flight=2 stat=online "
-     "exp=fast div=reciprocal",
-     TY_BF16, 40},
-    {"softmax", "softmax", "rows=2048,n=131072",
-     "W=256 V=8 cluster=8 hold.x=shared load=keep store=stream overlap=on stages=2 flight=2 stat=online exp=fast "
-     "div=reciprocal",
-     TY_BF16, 40},
-    {"softmax", "softmax", "rows=1,n=50256",
-     "W=128 V=4 cluster=16 exchange=bytes stat=online combine=pair hold.x=register exp=fast", TY_F32, 64},
-    {"softmax", "softmax", "rows=1,n=50256", "W=128 V=4 cluster=16 stat=online combine=pair hold.x=register exp=fast",
-     TY_F32, 64},
-    {"reduce", "sum", "rows=1,n=1000003", "W=512 V=4 split=64 flight=4 overlap=on", TY_F32, 64},
-    {"reduce", "column_sum", "rows=10000,n=70", "W=32 V=1 P=32 split=8 flight=8", TY_F32, 64},
-    {"cross_entropy", "cross_entropy", "rows=8,n=128256", "W=512 V=8 split=16 flight=2 stat=online combine=pair",
-     TY_BF16, 64},
-    {"layernorm", "layernorm", "rows=128,n=8193",
-     "W=512 V=1 cluster=2 stat=shifted hold.x=register early=on overlap=on", TY_F32, 64},
-    /* one kernel for every extent of a range */
-    {"softmax", "softmax", "rows=1024,n=1..4096", "W=256 V=4 load=keep hold.x=register", TY_F32, 64},
-    {"rmsnorm", "rmsnorm", "rows=1024,n=1..4096", "W=128 V=8 hold.x=register", TY_BF16, 96},
-    {"layernorm", "layernorm", "rows=1024,n=1..4096", "W=256 V=4 stat=shifted hold.x=reload", TY_F32, 64},
-    {"cross_entropy", "cross_entropy", "rows=1024,n=1..4096", "W=128 V=4", TY_BF16, 64},
-};
-
-static void test_kernels_compile(void **state) {
-    (void)state;
-    Nvrtc rtc;
-    if (!compiler(&rtc)) skip();
-    for (int i = 0; i < COUNT(cases); i++) {
-        Cx cx = {.a = arena_new(NULL, NULL)};
-        Problem pb;
-        Kern *k;
-        Unit u;
-        char *cubin;
-        size_t bytes;
-        Fail fail;
-        int registers, local, loads;
-        emit(&cx, "h200", cases[i].file, cases[i].kernel, cases[i].ty, cases[i].shape, cases[i].plan, &pb, &k, &u);
-        assert_int_equal(shape_ranged(&k->shape) >= 0, strstr(cases[i].shape, "..") != NULL);
-        for (int loose = 0; loose < 2; loose++) {
-            if (loose && i % 4) continue;
-            if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail))
-                fail_msg("%s: %s", cases[i].plan, fail.text);
-            assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
-            if (!u.loads || loads < u.loads)
-                fail_msg("%s %s: %d loads, %d in its text", cases[i].kernel, cases[i].plan, loads, u.loads);
-            if (local || registers > cases[i].registers)
-                fail_msg("%s %s: %d registers, %d local bytes", cases[i].kernel, cases[i].plan, registers, local);
-            alloc_libc.put(alloc_libc.user, cubin);
-        }
-        arena_free(cx.a);
-    }
-    nvrtc_close(&rtc);
-}
-
-static void test_random_compile(void **state) {
-    (void)state;
-    Nvrtc rtc;
-    if (!compiler(&rtc)) skip();
-    Caps caps;
-    caps_preset("h200", &caps);
-    const char *many = getenv("ROWFOLD_CUDA_PAIRS");
-    for (int seed = 1; seed <= (many ? strtol(many, NULL, 10) : 8); seed++) {
-        uint8_t bytes[RANDPROG_BYTES];
-        size_t n = randprog_bytes((uint64_t)seed, bytes), size;
-        Match p;
-        Unit u;
-        char *cubin;
-        Fail fail;
-        caps.poly_math = seed % 2 != 0;
-        assert_true(match_make(&p, "k", bytes, n, (uint64_t)seed, &caps, NULL));
-        assert_int_equal(unit_emit(&p.cx, &p.pb, p.kern, &u), OK);
-        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, seed % 3 == 0, &cubin, &size, &fail))
-            fail_msg("seed %d: %s", seed, fail.text);
-        alloc_libc.put(alloc_libc.user, cubin);
-        match_free(&p);
-    }
-    nvrtc_close(&rtc);
-}
-
-/* The text says what the plan says: policies of loads and stores, lanes, groups. */
-static void test_text(void **state) {
-    (void)state;
-    static const struct {
-        const char *plan, *has, *lacks;
-    } rows[] = {
-        {"W=256 V=8 load=keep", "ld16x2_last", "ld16x2_plain"},
-        {"W=256 V=8 load=keep hold.x=register", "ld16x2_keep", "ld16x2_last"},
-        {"W=256 V=8 load=no-allocate", "ld.global.nc.L1::no_allocate.v4", "evict_last"},
-        {"W=256 V=8 load=stream", "ld.global.cs.v4", "evict"},
-        {"W=256 V=8 store=stream", "st.global.cs.v4", "evict"},
-        {"W=64 V=4 min-groups=3", "__launch_bounds__(64, 3)", "live"},
-        {"W=32 V=8 P=4", "live", "__syncthreads"},
-        {"W=64 V=8", "__syncthreads", "live"},
-        {"W=256 V=8 early=on hold.x=register", "u32 q", "live"},
-        {"W=256 V=8 hold.x=shared", "sts16", "s0["},
-        {"W=256 V=8 hold.x=shared stages=2", "copies_wait(1);", "    sts16(sh"},
-        {"W=256 V=8 hold.x=shared stages=1 load=keep", "cpa16x2_keep((sh0", "copies_wait(1)"},
-        {"W=256 V=8 overlap=on", "overlap_start(), overlap_wait();", "fetch_run"},
-        {"W=256 V=8 overlap=late", "overlap_wait(), overlap_start();", "fetch_run"},
-        {"W=256 V=8 overlap=fetch", "if (lane == 0) fetch_run(p0 + v", "overlap_start(), overlap_wait();"},
-    };
-    for (int i = 0; i < COUNT(rows); i++) {
-        Cx cx = {.a = arena_new(NULL, NULL)};
-        Problem pb;
-        Kern *k;
-        Unit u;
-        emit(&cx, "rtx4060", "rmsnorm", "rmsnorm", TY_BF16, "rows=4096,n=4096", rows[i].plan, &pb, &k, &u);
-        assert_int_equal(u.dialect, DIALECT_CUDA);
-        if (!strstr(u.text, rows[i].has) || strstr(u.text, rows[i].lacks)) fail_msg("%s:\n%s", rows[i].plan, u.text);
-        arena_free(cx.a);
-    }
-}
-
-/* Packs are one access where every dense layout allows it, and the launch is told what to ask of memory. */
-static void test_alignment(void **state) {
-    (void)state;
-    static const struct {
-        const char *shape, *plan;
-        Ty ty;
-        int align, each;
-    } rows[] = {{"rows=10,n=4096", "W=64 V=8", TY_BF16, 16, 8},
-                {"rows=10,n=4098", "W=64 V=8", TY_BF16, 4, 2},
-                {"rows=10,n=769", "W=64 V=4", TY_F32, 0, 0},
-                {"rows=10,n=64", "W=16 V=1", TY_F32, 0, 0},
-                {"rows=10,n=772", "W=64 V=4", TY_F32, 16, 4},
-                {"rows=1,n=769", "W=64 V=4", TY_F32, 16, 4}}; /* one row: its stride is never taken */
-    for (int i = 0; i < COUNT(rows); i++) {
-        Cx cx = {.a = arena_new(NULL, NULL)};
-        Problem pb;
-        Kern *k;
-        Unit u;
-        emit(&cx, "h200", "rmsnorm", "rmsnorm", rows[i].ty, rows[i].shape, rows[i].plan, &pb, &k, &u);
-        assert_int_equal(u.align[0], rows[i].align);
-        assert_int_equal(u.align_each[0], rows[i].each);
-        assert_int_equal(u.align_dims[0], rows[i].each ? 1 : 0); /* the rows' stride, not the elements' */
-        arena_free(cx.a);
-    }
-}
-
-static void test_spills(void **state) {
-    (void)state;
-    Nvrtc rtc;
-    if (!compiler(&rtc)) skip();
-    Cx cx = {.a = arena_new(NULL, NULL)};
-    Problem pb;
-    Kern *k;
-    Unit u;
-    char *cubin;
-    size_t bytes;
-    Fail fail;
-    int registers, local, loads;
-    /* 64 slots of stripe a lane, and eight groups of 256 lanes a unit: 32 registers each */
-    emit(&cx, "h200", "softmax", "softmax", TY_F32, "rows=64,n=16384", "W=256 V=4 hold.x=register min-groups=8", &pb,
-         &k, &u);
-    assert_true(nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail));
-    assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
-    assert_true(local > 0 && registers <= 32);
-    cubin[0] = 'x';
-    assert_false(cubin_facts(cubin, bytes, &registers, &local, &loads));
-    alloc_libc.put(alloc_libc.user, cubin);
-    u.text = "this is no C";
-    u.bytes = strlen(u.text);
-    assert_false(nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail));
-    assert_int_equal(fail.slug, S_BUILD_FAILED);
-    assert_non_null(strstr(fail.text, "error"));
-    arena_free(cx.a);
-    nvrtc_close(&rtc);
-}
 
 static void test_no_compiler(void **state) {
     (void)state;
@@ -338,36 +133,6 @@ static void test_launch(void **state) {
     assert_int_equal(mod_build(&f.cx, f.d, &f.u, &m), ERR_REFUSED);
     assert_int_equal(f.cx.last->slug, S_BUILD_MERGED);
     fake_close(&f);
-}
-
-/* A row that is read again is loaded again, whatever the compiler thinks of it. */
-static void test_holds_stay_apart(void **state) {
-    (void)state;
-    Nvrtc rtc;
-    if (!compiler(&rtc)) skip();
-    static const char *const plans[] = {"W=256 V=8 load=keep hold.x=reload", "W=256 V=8 load=plain hold.x=reload",
-                                        "W=256 V=8 load=plain hold.x=register", "W=256 V=8 hold.x=shared stages=1"};
-    static const int want[] = {6, 6, 4, 4},
-                     again[] = {1, 1, 0, 0}; /* two packs of a row and two of the weights, and the row's again */
-    for (int i = 0; i < COUNT(plans); i++) {
-        Cx cx = {.a = arena_new(NULL, NULL)};
-        Problem pb;
-        Kern *k;
-        Unit u;
-        char *cubin;
-        size_t bytes;
-        Fail fail;
-        int registers, local, loads;
-        emit(&cx, "h200", "rmsnorm", "rmsnorm", TY_BF16, "rows=4096,n=4096", plans[i], &pb, &k, &u);
-        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail)) fail_msg("%s", fail.text);
-        assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
-        assert_int_equal(loads, want[i]);
-        assert_in_range(u.loads, 1, loads);
-        assert_int_equal(u.loads_again, again[i]);
-        alloc_libc.put(alloc_libc.user, cubin);
-        arena_free(cx.a);
-    }
-    nvrtc_close(&rtc);
 }
 
 static void *fake_fn(const Fake *f, const char *name) {
@@ -745,24 +510,11 @@ static void test_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space),
-        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_kernels_compile),
-        cmocka_unit_test(test_random_compile),
-        cmocka_unit_test(test_spills),
-        cmocka_unit_test(test_no_compiler),
-        cmocka_unit_test(test_no_driver),
-        cmocka_unit_test(test_device),
-        cmocka_unit_test(test_launch),
-        cmocka_unit_test(test_clusters),
-        cmocka_unit_test(test_exchange),
-        cmocka_unit_test(test_troubles),
-        cmocka_unit_test(test_legal),
-        cmocka_unit_test(test_holds_stay_apart),
-        cmocka_unit_test(test_contexts),
-        cmocka_unit_test(test_capture),
-        cmocka_unit_test(test_threads),
+
+        cmocka_unit_test(test_space),    cmocka_unit_test(test_no_compiler), cmocka_unit_test(test_no_driver),
+        cmocka_unit_test(test_device),   cmocka_unit_test(test_launch),      cmocka_unit_test(test_clusters),
+        cmocka_unit_test(test_exchange), cmocka_unit_test(test_troubles),    cmocka_unit_test(test_legal),
+        cmocka_unit_test(test_contexts), cmocka_unit_test(test_capture),     cmocka_unit_test(test_threads),
         cmocka_unit_test(test_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
