@@ -164,14 +164,14 @@ static Err reach(Run *r, int i, int64_t index, bool write, unsigned char **out) 
 }
 
 static Err load(Run *r, int i, int64_t index, Num *out) {
-    unsigned char *at;
+    unsigned char *at = NULL;
     Err e = reach(r, i, index, false, &at);
     if (e == OK) *out = num_load(r->k->prog->param[r->k->ins[i].param].ty, at);
     return e;
 }
 
 static Err store(Run *r, int i, int64_t index, Num v) {
-    unsigned char *at;
+    unsigned char *at = NULL;
     Err e = reach(r, i, index, true, &at);
     if (e == OK) num_store(r->k->prog->param[r->k->ins[i].param].ty, at, v, r->k->ins[i].ty);
     return e;
@@ -199,7 +199,7 @@ static Err slot_of(Run *r, int i, int j, int64_t *out) {
 
 static Err get(Run *r, int i, int j, Num *out) {
     const Ins *in = &r->k->ins[i];
-    int64_t slot;
+    int64_t slot = 0;
     Err e = slot_of(r, i, j, &slot);
     if (e != OK) return e;
     if (r->stripe_row[in->imm][slot] != r->row + 1 && r->stripe_row[in->imm][slot] != FOR_ALL_ROWS)
@@ -211,7 +211,7 @@ static Err get(Run *r, int i, int j, Num *out) {
 
 static Err put(Run *r, int i, int j, Num v) {
     const Ins *in = &r->k->ins[i];
-    int64_t slot;
+    int64_t slot = 0;
     Err e = slot_of(r, i, j, &slot);
     if (e != OK) return e;
     Ty ty = r->k->stripe[in->imm].ty;
@@ -271,7 +271,7 @@ static Err fold(Run *r, int i) {
     int nacc = r->k->cell[in->imm].acc;
     for (int j = 0; j < r->active; j++) {
         int acc = (int)((r->chunk0 + j / r->V) % nacc);
-        Num *c, *ci = NULL, v = x.p[j * x.step], vi = y.p[j * y.step];
+        Num *c = NULL, *ci = NULL, v = x.p[j * x.step], vi = y.p[j * y.step];
         Err e = cell_at(r, i, in->imm, acc, &c);
         if (e == OK && in->k == K_FOLD2) e = cell_at(r, i, in->imm + 1, acc, &ci);
         if (e != OK) return e;

@@ -119,9 +119,9 @@ void NAME(row_eval)(Work *w, int val) {
     default: break;
     }
     const int arity = op_info(v->op)->arity;
-    Opd a[3];
-    for (int k = 0; k < arity; k++) a[k] = work_operand(w, v->a[k], x->el, 0, k);
-    for (int k = arity; k < 3; k++) a[k] = a[0]; /* not read for their value */
+    Opd a[3] = {work_operand(w, v->a[0], x->el, 0, 0)};
+    for (int k = 1; k < 3; k++) /* beyond the arity they are not read for their value */
+        a[k] = k < arity ? work_operand(w, v->a[k], x->el, 0, k) : a[0];
     const Ty t = w->p->val[v->a[0]].ty;
     if (v->op == OP_WHERE)
         NAME(map_where)(ty_is_float(v->ty), a, x->col.v, x->col.e, x->n);

@@ -98,7 +98,7 @@ static Err slot_of(Cx *cx, Desk *d, const json_t *j, Module ***out) {
 static Err load(Cx *cx, Desk *d, const json_t *j, Attempt *t) {
     Plan plan;
     Unit u;
-    Module **m;
+    Module **m = NULL;
     Err err = slot_of(cx, d, j, &m);
     if (!err) err = read_plan(cx, d, j, &plan, &u, t->unit_sha);
     if (err) return err;

@@ -39,7 +39,7 @@ static int add_axis(Gen *g, const char *name, bool row, int64_t n) {
 static int add_param(Gen *g, const char *name, Dir dir, Ty ty, const int *axis, int rank) {
     Param *q = &g->p->param[g->p->nparams];
     *q = (Param){.name = name, .dir = dir, .ty = ty, .rank = rank};
-    for (int d = 0; d < rank; d++) q->axis[d] = (uint8_t)axis[d];
+    for (int d = 0; d < rank && d < MAX_RANK; d++) q->axis[d] = (uint8_t)axis[d];
     return g->p->nparams++;
 }
 
