@@ -94,7 +94,7 @@ static Err tensor(Cx *cx, const rowfold_kernel *k, int i, const rowfold_arg *arg
     if (!count) return OK;
     if (!arg->data) return diag(cx, S_LAUNCH_NULL, NOWHERE, NULL, "%s is NULL", q->name);
     int64_t size = ty_bytes(q->ty), reach = 0;
-    if ((uintptr_t)arg->data % (uintptr_t)size)
+    if ((uintptr_t)arg->data & (uintptr_t)(size - 1))
         return diag(cx, S_LAUNCH_ALIGN, NOWHERE, NULL, "%s at %p is not aligned to %lld bytes", q->name, arg->data,
                     (long long)size);
     int outer = -1;

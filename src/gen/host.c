@@ -588,6 +588,9 @@ static void host_tail(Emit *e) {
     e->depth--;
     line(e, "}");
     if (e->k->plan.store == STORE_STREAM) line(e, "fence();");
+    const Isa isa = e->pb->caps.isa;
+    /* gcc does this itself at -O2 only, and the caller's SSE code is slow without: it keeps the upper halves */
+    if (isa == ISA_AVX2 || isa == ISA_AVX512) line(e, "__builtin_ia32_vzeroupper();");
     e->depth--;
     line(e, "}");
 }

@@ -3,6 +3,9 @@
 
 #include <math.h>
 #include <stdlib.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 /* ---- tables ---- */
 
@@ -592,6 +595,41 @@ static void test_fill(void **state) {
     assert_int_equal(rowfold_fill("normal", "f32", NULL, 0, 5, 0), ROWFOLD_OK);
 }
 
+/* What the caller does next with SSE instructions is slow on some processors while the upper halves of registers are in
+ * use: a kernel gives them back. */
+static void upper_halves_are_given_back(void **state) {
+    (void)state;
+#if defined(__x86_64__)
+    enum { UPPER = 1 << 2 | 1 << 6 }; /* of XINUSE: registers' bits 128 to 255, 256 to 511 */
+    unsigned a, b, cc, in_use, high;
+    float x[ROWS][N] = {{0}}, y[ROWS][N];
+    if (!__builtin_cpu_supports("avx2") || !__get_cpuid_count(13, 1, &a, &b, &cc, &high) || !(a & 4)) skip();
+#define XINUSE() __asm__ volatile("xgetbv" : "=a"(in_use), "=d"(high) : "c"(1))
+    __asm__ volatile("vzeroupper" ::: "memory");
+    XINUSE();
+    if (in_use & UPPER) skip(); /* a processor that does not keep track */
+    rowfold_context *c = context();
+    rowfold_program *p = program(c, "softmax", "f32", NULL);
+    rowfold_compile_options o = options("n=20");
+    rowfold_kernel *k;
+    rowfold_bound *bound;
+    const rowfold_arg args[] = {tensor(x, ROWS, N), tensor(y, ROWS, N)};
+    good(c, rowfold_device_find(c, "host", &o.device));
+    good(c, rowfold_compile(c, p, &o, &k));
+    good(c, rowfold_bind(k, args, 2, &bound));
+    const rowfold_status s = rowfold_run(bound);
+    XINUSE();
+    assert_int_equal(s, ROWFOLD_OK);
+    assert_int_equal(in_use & UPPER, 0);
+    rowfold_bound_free(bound);
+    rowfold_kernel_free(k);
+    rowfold_program_free(p);
+    rowfold_context_free(c);
+#else
+    skip();
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),
@@ -613,6 +651,7 @@ int main(void) {
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_inout),
         cmocka_unit_test(test_fill),
+        cmocka_unit_test(upper_halves_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
