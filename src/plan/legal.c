@@ -570,7 +570,8 @@ static Err check_stripes(Cx *cx, const Problem *pb, const Plan *plan, const Sche
         sched_live(sc, pb->prog, held, i, &first, &last);
         if (first < 0) continue; /* what needed it is kept */
         live_in_loops(sc, &first, &last);
-        if (plan->tail == TAIL_HEAD_SHIFT) more += plan->flight * ceil_div(ty_bytes(sc->cand[i].storage), 4);
+        const int each = plan_hold_of(plan, &sc->cand[i]) == HOLD_REGISTER32 ? 4 : ty_bytes(sc->cand[i].storage);
+        if (plan->tail == TAIL_HEAD_SHIFT) more += plan->flight * ceil_div(each, 4);
         buf_fmt(&parts, " %s=%lld", sc->cand[i].name, (long long)slots);
         st->sum += slots;
         for (int w = first; w <= last; w++) at[w] += slots;

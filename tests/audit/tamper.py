@@ -16,6 +16,7 @@ SMALL = """\
 kernels/softmax.row softmax rows=6,n=129 f32
 kernels/layernorm.row layernorm rows=5,n=70 bf16
 kernels/reduce.row argmax rows=8,n=40 f32 pin=V=1,U=1,P=1,acc=1,flight=1,combine=outer,store=plain,prefetch=0,threads=0
+kernels/layernorm.row layernorm_plain rows=5,n=71 f32 pin=stat=two-pass,tail=head-shift,stagger=off,hold.x=register
 """
 LARGE = "kernels/softmax.row softmax rows=1,n=300000 f32 regimes=resident\n"  # samples are kept of it, and holds are refused
 FIGURES = "device.batch.cold,device.batch.resident,end_to_end.single.resident"
@@ -350,6 +351,21 @@ def _(d, _):
 @tampering("budget", "less is needed than the slots take")
 def _(d, _):
     d["candidate"]["cases"][1]["legality"]["need"] += 4
+
+
+@tampering("budget", "a shifted row's stripe has no room for another step")
+def _(d, _):
+    d["candidate"]["cases"][3]["legality"]["need"] -= 4 * 16
+
+
+@tampering("kern", "rows are shifted with a state that is carried on, hashes made anew")
+def _(d, _):
+    c = d["candidate"]["cases"][3]
+    c["plan"] = c["plan"].replace("stat=two-pass", "stat=online")
+    c["kern"]["text"] = c["kern"]["text"].replace("stat=two-pass", "stat=online")
+    for m in d["measurements"]:
+        if m["side"] == "candidate" and m["case"] == c["id"]:
+            m["plan"], m["kern_sha256"] = c["plan"], sha(c["kern"]["text"])
 
 
 @tampering("bounds", "the bound allows for longer chains")

@@ -206,7 +206,8 @@ static void slots_check(Audit *a, const CaseInfo *c, const Counted *k, const cha
     const double buffer = caps_value(a->m, caps, "row_buffer_bytes"), stripe = caps_value(a->m, caps, "stripe_slots");
     same_number(a, c, "budget", "legality.budget_slots", real_at(l, "budget_slots"), stripe);
     const double used = (double)(summed ? k->sum : k->live);
-    const double need = buffer > 0 ? 4 * used * (double)c->plan.W + 4 * (double)k->array_words : used;
+    const double need =
+        buffer > 0 ? 4 * (used + (double)k->own_more) * (double)c->plan.W + 4 * (double)k->array_words : used;
     if (!k->array_words) same_number(a, c, "budget", "legality.need", real_at(l, "need"), need);
     same_number(a, c, "budget", "legality.budget", real_at(l, "budget"), buffer > 0 ? buffer : stripe);
     check(a, real_at(l, "need") <= real_at(l, "budget"), "budget", c->place, "need %.17g is above the budget %.17g",
@@ -218,6 +219,17 @@ static void slots_check(Audit *a, const CaseInfo *c, const Counted *k, const cha
           lanes);
     check(a, k->shared_bytes <= caps_value(a->m, caps, "shared_bytes") || !(caps_value(a->m, caps, "shared_bytes") > 0),
           "budget", c->place, "%.17g bytes of shared memory", k->shared_bytes);
+}
+
+/* Places of shifted rows have one lane's elements, and their steps carry nothing on. */
+static void shift_check(Audit *a, const CaseInfo *c, const Counted *k) {
+    const PlanText *p = &c->plan;
+    if (!c->plan_known || p->tail != HEAD_SHIFT) return;
+    check(a,
+          p->V == 1 && p->W > 1 && p->lanes == p->W && !k->serial && k->least_sweep >= p->W * p->flight &&
+              (p->stat == TWO_PASS || p->stat == SHIFTED),
+          "kern", c->place, "rows of such a plan are not shifted: V=%lld W=%lld flight=%lld, sweeps of %lld elements",
+          (long long)p->V, (long long)p->W, (long long)p->flight, (long long)k->least_sweep);
 }
 
 static double coefficient(const json_t *s, const char *name, double def, bool *ok) {
@@ -327,6 +339,7 @@ static void kern_check(Audit *a, CaseInfo *c, const char *caps) {
     same_number(a, c, "kern", "the number of reductions", (double)k.reductions, plan_reductions(a->m, c->p));
     demand_check(a, c, &k);
     slots_check(a, c, &k, caps);
+    shift_check(a, c, &k);
     scores_check(a, c, &k);
     bounds_check(a, c, &k);
     const json_t *u = at(c->j, "unit");

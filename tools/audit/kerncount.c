@@ -386,7 +386,8 @@ static bool node_line(Reader *r) {
         const int64_t slots = slots_of(r->elements[r->domain], r->plan.lanes, r->plan.V);
         r->c->rounds += r->loop * (double)slots;
         r->c->packs += r->loop * (double)up_div(slots, r->plan.V);
-        r->c->own_sweeps++;
+        const int64_t before = r->c->least_sweep;
+        r->c->least_sweep = r->c->own_sweeps++ ? min_of(before, r->elements[r->domain]) : r->elements[r->domain];
         return true;
     }
     return r->depth ? instruction(r) : wrong(r, "a node is expected");
@@ -403,6 +404,7 @@ static void stripes(Reader *r) {
         if (h->home != 'r') continue;
         const int64_t slots = r->points[h->domain] * slots_of(r->elements[h->domain], r->plan.lanes, r->plan.V);
         c->own_sum += up_div(slots * type_fact(h->ty)->bytes, 4);
+        if (r->plan.tail == HEAD_SHIFT) c->own_more += r->plan.flight * up_div(type_fact(h->ty)->bytes, 4);
     }
     for (int64_t w = 0; w < c->own_sweeps; w++) {
         int64_t live = 0;

@@ -43,6 +43,7 @@ static const Dim dims[] = {
 };
 enum {
     DIMS = sizeof dims / sizeof *dims,
+    TAIL = 13,
     CLUSTER = 15,
     SPLIT = 16,
     AHEAD = 27,
@@ -116,7 +117,7 @@ bool plan_parse(Mem *m, const char *text, PlanText *out, const char **why) {
     out->flight = value[5];
     out->fuse = (int)value[6], out->stat = (int)value[7], out->div = (int)value[8], out->order = (int)value[9];
     out->combine = (int)value[10], out->cluster = value[CLUSTER], out->exp = (int)value[EXP];
-    out->contract = (int)value[CONTRACT];
+    out->contract = (int)value[CONTRACT], out->tail = (int)value[TAIL];
     out->split = value[SPLIT];
     out->ahead = value[AHEAD] < 0 ? 0 : value[AHEAD];
     out->lanes = out->W * out->cluster * out->split;

@@ -5,14 +5,14 @@
 
 #include "evaluate.h"
 
-enum { HOLDS = 64 };
+enum { HOLDS = 64, HEAD_SHIFT = 2 };
 typedef struct PlanText {
     int64_t W, V, U, P, acc, flight, cluster, split;
     int64_t ahead;       /* rows whose copies are under way */
     int64_t lanes;       /* that share a row: W of each group of the cluster, of each split */
     const char *unknown; /* a dimension that this reader does not know, or NULL */
-    int fuse, stat, div, order, combine, exp,
-        contract; /* exp 1 fast; fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
+    int fuse, stat, div, order, combine, exp, contract,
+        tail; /* tail HEAD_SHIFT; exp 1 fast; fuse 0 off 1 on; stat as enum Stat; div 1 reciprocal; combine 1 outer */
     int nholds;
     const char *hold[HOLDS], *home[HOLDS];
 } PlanText;
@@ -44,6 +44,8 @@ typedef struct Counted {
     Traffic lane, row;
     double rounds, packs, collectives, barriers, lane_ops[CLASSES], row_ops[CLASSES], shared_bytes;
     int64_t own_sweeps, own_live, own_sum, array_words; /* counted; array_words: f32 slots of row arrays */
+    int64_t own_more;                                   /* slots of the step more with which shifted rows may end */
+    int64_t least_sweep;                                /* elements of the sweep that has fewest */
     bool serial; /* a domain is looped over: then live ranges are not those of single sweeps */
 } Counted;
 bool kern_counted(Mem *m, const Program *p, const char *text, size_t n, Counted *out, const char **why);
