@@ -66,11 +66,11 @@ void hostspace_shift(Cx *cx, const Problem *pb, Space *s) {
     Cx own = {.a = cx->a}; /* that rows cannot be shifted is no fault */
     Sched *sc = NEW(cx->a, Sched);
     int param;
-    int64_t n = 1, rows = 1;
+    int64_t rows = 1;
     plan.W = s->value[DIM_W][0], plan.tail = TAIL_HEAD_SHIFT;
     if (!pb->caps.has_stream_store || plan_check(&own, pb, &plan, sc, NULL) != OK) return;
     for (int i = 0; i < p->naxes; i++)
-        if (!mul_fits(p->row_axes >> i & 1 ? rows : n, pb->shape.n[i], p->row_axes >> i & 1 ? &rows : &n)) return;
+        if (p->row_axes >> i & 1 && !mul_fits(rows, pb->shape.n[i], &rows)) return;
     for (int i = 0; i < sc->nsweeps; i++) {
         const Domain *d = &sc->domain[sc->sweep[i].domain];
         if (!plan_shifts(pb, &plan, d->mapped, &param) || p->param[param].dir == DIR_IN) continue;

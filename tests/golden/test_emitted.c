@@ -1,4 +1,4 @@
-/* Kern texts and sources of five kernels for hosts and OpenCL, each at one small plan, are as a person last read them:
+/* Kern texts and sources of a few kernels for hosts and OpenCL, each at one small plan, are as a person last read them:
  * a change to lowering or to the dialect shows here as a difference to review. They are the same from any compiler of
  * this library. ACCEPT=1 writes what is new. */
 #include "../../src/base/os.h"
@@ -21,6 +21,7 @@ static const struct {
     {"rmsnorm", "avx2", "W=8 V=2 flight=2 hold.x=register contract=on"},
     {"layernorm", "portable", "W=4 stat=welford index=32"},
     {"rmsnorm_fp8_groups", "avx512", "W=16 fuse=off combine=outer hold.x=register"},
+    {"rmsnorm_plain", "avx512", "W=16 acc=2 tail=head-shift store=stream hold.x=register contract=on"},
     {"log_softmax", "opencl", "W=16 V=2 P=2 hold.x=register"},
     {"residual_layernorm", "m1max", "W=64 V=2 P=2 hold.s=shared contract=on"},
 };

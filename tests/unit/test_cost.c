@@ -230,6 +230,19 @@ static void roofline_knows_caches_of_hosts(void **state) {
     stream = rows, stream.stream = true;
     assert_true(score(cx, "roofline", &packs, &host, &stream, "").total >
                 score(cx, "roofline", &packs, &host, &rows, "").total);
+    /* rows that do not end with a register start with one by chance, one of 16; shifted ones are streamed but for a
+     * line */
+    Demand odd = packs;
+    odd.pack_write += 4, odd.row.global_write += 4, odd.lane_waits = 1, odd.lane_packs = 64;
+    odd.lane_ops[COST_ALU] = 100;
+    Launch chance = spills, shifted = spills;
+    chance.stream = shifted.stream = shifted.shifted = true;
+    Score plain = score(cx, "roofline", &odd, &host, &spills, ""),
+          some = score(cx, "roofline", &odd, &host, &chance, ""),
+          most = score(cx, "roofline", &odd, &host, &shifted, "");
+    const double saves = term(&plain, "memory") - term(&most, "memory");
+    assert_true(saves > 0 && fabs((term(&plain, "memory") - term(&some, "memory")) / saves - 1. / 16) < 0.005);
+    assert_true(term(&most, "arithmetic") > term(&some, "arithmetic")); /* of the ends */
     /* parts of a line are worse */
     packs.store_bytes = 2, packs.pack_write += 8;
     double whole = score(cx, "roofline", &packs, &host, &stream, "partial=0").total;

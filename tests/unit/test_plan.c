@@ -682,6 +682,30 @@ static void threads_by_size(void **state) {
     }
 }
 
+/* Rows are shifted where they start within lines, and more is stored than a core's cache has room for. */
+static void shifts_by_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *machine;
+        int64_t rows, n;
+        bool shifts;
+    } row[] = {{"softmax", "avx512", 65536, 769, true},    {"softmax", "avx2", 65536, 769, true},
+               {"softmax", "avx512", 65536, 768, false},   {"softmax", "avx512", 64, 769, false},
+               {"softmax", "avx512", -1, 769, false},      {"softmax", "avx512", 1, 1 << 24 | 1, false},
+               {"softmax", "portable", 65536, 769, false}, {"softmax", "h200", 65536, 769, false},
+               {"squares", "avx512", 65536, 769, false},   {"column", "avx512", 769, 65536, false}};
+    for (int i = 0; i < COUNT(row); i++) {
+        Fix f;
+        Space s;
+        fix_at(&f, row[i].kernel, TY_F32, row[i].machine, row[i].rows, row[i].n);
+        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
+        if ((s.n[DIM_tail] == 2 && s.value[DIM_tail][0] == TAIL_HEAD_SHIFT) != row[i].shifts)
+            fail_msg("%s %dx%d on %s", row[i].kernel, (int)row[i].rows, (int)row[i].n, row[i].machine);
+        if (row[i].shifts) assert_true(s.n[DIM_store] == 1 && s.value[DIM_store][0] == STORE_STREAM);
+        done(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_print_and_read_back),
@@ -695,6 +719,7 @@ int main(void) {
         cmocka_unit_test(prior_search),
         cmocka_unit_test(default_spaces),
         cmocka_unit_test(threads_by_size),
+        cmocka_unit_test(shifts_by_size),
         cmocka_unit_test(space_texts),
         cmocka_unit_test(way_out),
         cmocka_unit_test(few_lanes),
