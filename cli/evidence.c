@@ -53,13 +53,13 @@ Rc suite_find(Cli *c, const char *word, Suite *out) {
     if (!word)
         return fail(c, F_WORDS,
                     "smoke, prior-12, prior-25-reload, prior-25-register, llm-20, order, cpu-peers, gpu-memory, "
-                    "gpu-short, a file, or --case",
+                    "gpu-short, odd-rows, a file, or --case",
                     "a suite is missing");
     const char *path = is_path(word) || there(word) ? word : data_file(c, "suites", word, ".suite");
     if (!path)
         return fail(c, F_READ,
                     "smoke, prior-12, prior-25-reload, prior-25-register, llm-20, order, cpu-peers, gpu-memory, "
-                    "gpu-short, or the path of a file",
+                    "gpu-short, odd-rows, or the path of a file",
                     "there is no suite \"%s\"", word);
     const Rc rc = file_read_source(c, path, &text, &n);
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

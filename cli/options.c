@@ -169,7 +169,7 @@ static const struct Command {
      "measure the cases of a suite: four figures in two regimes, beside ceilings",
      "SUITE is a file with a case a line, or the name of one that came with rowfold: smoke, prior-12, prior-25-reload, "
      "prior-25-register, "
-     "llm-20, order, cpu-peers, gpu-memory, gpu-short.\n"
+     "llm-20, order, cpu-peers, gpu-memory, gpu-short, odd-rows.\n"
      "Every case is planned as tune does and then measured in a process of its own. Ctrl-C keeps what was measured.\n"
      "docs/measuring.md says what the figures mean, docs/records.md what the record holds.",
      "  rowfold bench smoke\n"
