@@ -244,7 +244,9 @@ static Err check_realised(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->ahead && kind != KIND_CUDA)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "ahead=%d: not on %s machines", plan->ahead, kind_text(kind));
     if (plan->tail == TAIL_HEAD_SHIFT && kind != KIND_HOST)
-        return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "tail=head-shift: not on %s machines", kind_text(kind));
+        return diag(cx, S_PLAN_MACHINE, NOWHERE, "guarded",
+                    "tail=head-shift: not on %s machines, whose lanes access single elements of such rows",
+                    kind_text(kind));
     if (plan->segments && kind == KIND_HOST)
         return diag(cx, S_PLAN_MACHINE, NOWHERE, NULL, "segments=on: not on %s machines", kind_text(kind));
     if (plan->threads && kind != KIND_HOST)
