@@ -25,14 +25,14 @@ static void f_minmax(Pre *p, Buf *b, const Name *n) {
                    "? y : x) : x %c y ? x : y; }\n",
                 n->all, max ? "x" : "y", max ? '>' : '<');
     else
-        gpu_binary(b, n, arena_printf(p->a, "x %c y ? x : y", max ? '>' : '<'));
+        gpu_binary(p, b, n, arena_printf(p->a, "x %c y ? x : y", max ? '>' : '<'));
 }
 
 /* x 2^y, rounded once. Every power from 2^-149 to 2^127 is an f32, and what is above is reached without rounding. */
 static void f_ldexp(Pre *p, Buf *b, const Name *n) {
     (void)p;
     if (n->ty == TY_F64) {
-        gpu_binary(b, n, "x * exp2(y)");
+        gpu_binary(p, b, n, "x * exp2(y)");
         return;
     }
     buf_fmt(b,
@@ -52,11 +52,11 @@ static void f_libm(Pre *p, Buf *b, const Name *n) {
                    "0x1.715476p+0f)); return r; }\n",
                 n->all);
     else if (str_eq(n->family, "pow"))
-        gpu_binary(b, n, arena_printf(p->a, "pow%s(x, y)", f));
+        gpu_binary(p, b, n, arena_printf(p->a, "pow%s(x, y)", f));
     else if (str_eq(n->family, "sigmoid"))
-        gpu_unary(b, n, arena_printf(p->a, "1 / (1 + exp%s(-x))", f));
+        gpu_unary(p, b, n, arena_printf(p->a, "1 / (1 + exp%s(-x))", f));
     else
-        gpu_unary(b, n, arena_printf(p->a, "%s%s(x)", n->family, f));
+        gpu_unary(p, b, n, arena_printf(p->a, "%s%s(x)", n->family, f));
 }
 
 /* key_op_T(x, i): greater for the pair that wins, 0 for none; unkey_op_T: its value. Zeros are one, so are NaNs. */
@@ -84,9 +84,9 @@ static void f_unkey(Pre *p, Buf *b, const Name *n) {
 /* ---- lanes ---- */
 
 static void f_shx(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "%s %s(%s x, i32 h, u32 who) { return %s__shfl_xor_sync(who, %sx, h); }\n", gpu_type(n->ty), n->all,
-            gpu_type(n->ty), n->ty == TY_BOOL ? "0 != " : "", n->ty == TY_BOOL ? "(i32)" : "");
+    const bool is_bool = n->ty == TY_BOOL;
+    gpu_expr(p, b, gpu_type(n->ty), n->all, arena_printf(p->a, "%s x, i32 h, u32 who", gpu_type(n->ty)),
+             is_bool ? "0 != __shfl_xor_sync(who, (i32)x, h)" : "__shfl_xor_sync(who, x, h)");
 }
 
 /* Of f32 by the integers that order as they do, a NaN beyond all; of keys the upper halves first. */
@@ -119,51 +119,56 @@ static void f_all(Pre *p, Buf *b, const Name *n) {
 /* ---- storage: up_T from the bits of T to its compute type, dn_T back, pk_T two at once ---- */
 
 static void f_up(Pre *p, Buf *b, const Name *n) {
-    const char *from = ty_bytes(n->ty) == 8 ? "u64" : "u32", *to = gpu_type(ty_compute(n->ty));
-    buf_fmt(b, FN "%s %s(%s x) { ", to, n->all, from);
+    const char *from = ty_bytes(n->ty) == 8 ? "u64 x" : "u32 x", *to = gpu_type(ty_compute(n->ty));
     switch (n->ty) {
-    case TY_BOOL: buf_str(b, "return x != 0; }\n"); return;
-    case TY_F32: buf_str(b, "return __uint_as_float(x); }\n"); return;
-    case TY_F64: buf_str(b, "return __longlong_as_double((i64)x); }\n"); return;
-    case TY_BF16: buf_str(b, "return __uint_as_float(x << 16); }\n"); return;
-    case TY_F16: buf_str(b, "f32 r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"((u16)x)); return r; }\n"); return;
+    case TY_BOOL: gpu_expr(p, b, to, n->all, from, "x != 0"); return;
+    case TY_F32: gpu_expr(p, b, to, n->all, from, "__uint_as_float(x)"); return;
+    case TY_F64: gpu_expr(p, b, to, n->all, from, "__longlong_as_double((i64)x)"); return;
+    case TY_BF16: gpu_expr(p, b, to, n->all, from, "__uint_as_float(x << 16)"); return;
+    case TY_F16:
+        buf_fmt(b,
+                FN "f32 %s(u32 x) { f32 r; asm(\"cvt.f32.f16 %%0, %%1;\" : \"=f\"(r) : \"h\"((u16)x)); return r; }\n",
+                n->all);
+        return;
     case TY_F8E4M3:
     case TY_F8E5M2: /* by f16, which holds them all */
         buf_fmt(b,
-                "\n#if __CUDA_ARCH__ >= 890\n    u32 h;\n    asm(\"cvt.rn.f16x2.%s %%0, %%1;\" : \"=r\"(h) : "
-                "\"h\"((u16)x));\n    return up_f16(h & "
-                "0xffffu);\n#else\n    return wid_%s(x);\n#endif\n}\n",
-                n->ty == TY_F8E4M3 ? "e4m3x2" : "e5m2x2", ty_text(n->ty));
+                FN "f32 %s(u32 x) {\n#if __CUDA_ARCH__ >= 890\n    u32 h;\n    asm(\"cvt.rn.f16x2.%s %%0, %%1;\" : "
+                   "\"=r\"(h) : "
+                   "\"h\"((u16)x));\n    return up_f16(h & "
+                   "0xffffu);\n#else\n    return wid_%s(x);\n#endif\n}\n",
+                n->all, n->ty == TY_F8E4M3 ? "e4m3x2" : "e5m2x2", ty_text(n->ty));
         return;
-    default: buf_fmt(b, "return (%s)(%s)x; }\n", to, ty_text(n->ty)); (void)p;
+    default: gpu_expr(p, b, to, n->all, from, arena_printf(p->a, "(%s)x", ty_text(n->ty)));
     }
 }
 
 /* lo_bf16(w, z), hi_bf16(w, z): the half of a word, where z is 0 */
 static void f_half(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "f32 %s(u32 w, u32 z) { return __uint_as_float(__byte_perm(w, z, 0x%s44)); }\n", n->all,
-            str_eq(n->family, "lo") ? "10" : "32");
+    gpu_expr(p, b, "f32", n->all, "u32 w, u32 z",
+             arena_printf(p->a, "__uint_as_float(__byte_perm(w, z, 0x%s44))", str_eq(n->family, "lo") ? "10" : "32"));
 }
 
 static void f_dn(Pre *p, Buf *b, const Name *n) {
-    const char *to = ty_bytes(n->ty) == 8 ? "u64" : "u32", *from = gpu_type(ty_compute(n->ty)), *t = ty_text(n->ty);
-    (void)p;
-    buf_fmt(b, FN "%s %s(%s x) { ", to, n->all, from);
+    const char *to = ty_bytes(n->ty) == 8 ? "u64" : "u32", *t = ty_text(n->ty);
+    const char *from = arena_printf(p->a, "%s x", gpu_type(ty_compute(n->ty)));
     switch (n->ty) {
-    case TY_BOOL: buf_str(b, "return x; }\n"); return;
-    case TY_F32: buf_str(b, "return __float_as_uint(x); }\n"); return;
-    case TY_F64: buf_str(b, "return (u64)__double_as_longlong(x); }\n"); return;
+    case TY_BOOL: gpu_expr(p, b, to, n->all, from, "x"); return;
+    case TY_F32: gpu_expr(p, b, to, n->all, from, "__float_as_uint(x)"); return;
+    case TY_F64: gpu_expr(p, b, to, n->all, from, "__double_as_longlong(x)"); return;
     case TY_BF16:
-    case TY_F16: buf_fmt(b, "u16 r; asm(\"cvt.rn.%s.f32 %%0, %%1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n", t); return;
+    case TY_F16:
+        buf_fmt(b, FN "u32 %s(f32 x) { u16 r; asm(\"cvt.rn.%s.f32 %%0, %%1;\" : \"=h\"(r) : \"f\"(x)); return r; }\n",
+                n->all, t);
+        return;
     case TY_F8E4M3:
-    case TY_F8E5M2: buf_fmt(b, "return pk_%s(x, 0.0f) & 0xffu; }\n", t); return;
-    default:
-        if (ty_compute(n->ty) == n->ty)
-            buf_fmt(b, "return (%s)x; }\n", to);
-        else /* integers saturate */
-            buf_fmt(b, "return (u32)cast_%s_%s(x) & 0x%xu; }\n", ty_text(ty_compute(n->ty)), t,
-                    ty_bytes(n->ty) == 1 ? 0xffu : 0xffffu);
+    case TY_F8E5M2: gpu_expr(p, b, to, n->all, from, arena_printf(p->a, "pk_%s(x, 0.0f) & 0xffu", t)); return;
+    default: /* short integers saturate */
+        gpu_expr(p, b, to, n->all, from,
+                 ty_compute(n->ty) == n->ty
+                     ? "x"
+                     : arena_printf(p->a, "(u32)cast_%s_%s(x) & 0x%xu", ty_text(ty_compute(n->ty)), t,
+                                    ty_bytes(n->ty) == 1 ? 0xffu : 0xffffu));
     }
 }
 
@@ -492,6 +497,7 @@ void cuda_prelude(Emit *e, const char *body, Buf *out) {
     Pre p = {.a = e->cx->a,
              .out = out,
              .plan = &e->k->plan,
+             .macros = true,
              .who = e->words->who,
              .own = own,
              .nown = COUNT(own),

@@ -102,6 +102,7 @@ struct Pre {
     Buf *out;
     const char *who; /* as in GpuWords */
     const Plan *plan;
+    bool macros;       /* instead of functions, where that is the same: a compiler has less to do */
     const Family *own; /* of the dialect, before the common ones */
     int nown;
     bool (*access)(Buf *b, const char *word); /* makes it where it is one of memory */
@@ -109,8 +110,10 @@ struct Pre {
     int nseen, cap;
 };
 void gpu_prelude(Pre *p, const char *body); /* all functions that the body calls, and those that they call */
-void gpu_unary(Buf *b, const Name *n, const char *expr);
-void gpu_binary(Buf *b, const Name *n, const char *expr);
+/* A function of `ret` that returns an expression of its parameters, "f32 x, i32 y". */
+void gpu_expr(Pre *p, Buf *b, const char *ret, const char *name, const char *params, const char *expr);
+void gpu_unary(Pre *p, Buf *b, const Name *n, const char *expr);
+void gpu_binary(Pre *p, Buf *b, const Name *n, const char *expr);
 
 /* ---- metalprelude.c: for all devices without 64-bit floats, where an f64 is a u64 with its bits ---- */
 void gpu_odd_of_bits(Pre *p, Buf *b, const Name *n);

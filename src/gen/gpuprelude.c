@@ -13,12 +13,64 @@ static bool is_f(Ty t) {
     return ty_is_float(t);
 }
 
-void gpu_unary(Buf *b, const Name *n, const char *expr) {
-    buf_fmt(b, FN "%s %s(%s x) { return %s; }\n", gpu_type(n->ty), n->all, gpu_type(n->ty), expr);
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
 }
-void gpu_binary(Buf *b, const Name *n, const char *expr) {
+
+/* The expression with each parameter, "f32 x, i32 y", as an argument of its type; NULL where one stands twice. */
+static const char *as_macro(Pre *p, const char *params, const char *expr) {
+    Buf b = buf_new(p->a);
+    uint32_t seen = 0;
+    for (const char *c = expr; *c;) {
+        size_t n = 0;
+        while (is_word(c[n])) n++;
+        const char *type = params;
+        int i = 0;
+        for (; n && *type; i++) {
+            const size_t t = strcspn(type, " "), m = strcspn(type + t + 1, ",");
+            if (m == n && memcmp(type + t + 1, c, n) == 0) {
+                if (seen >> i & 1) return NULL;
+                seen |= 1u << i;
+                buf_fmt(&b, "((%.*s)(%.*s))", (int)t, type, (int)n, c);
+                break;
+            }
+            type += t + 1 + m;
+            type += strspn(type, ", ");
+        }
+        if (!n || !*type) buf_put(&b, c, n ? n : 1);
+        c += n ? n : 1;
+    }
+    return b.s;
+}
+
+/* "f32 x, i32 y" -> "x, y" */
+static const char *names_of(Pre *p, const char *params) {
+    Buf b = buf_new(p->a);
+    while (*params) {
+        params += strcspn(params, " ") + 1;
+        const size_t m = strcspn(params, " ");
+        buf_put(&b, params, m);
+        params += m;
+        if (*params) buf_put(&b, params++, 1);
+    }
+    return b.s;
+}
+
+void gpu_expr(Pre *p, Buf *b, const char *ret, const char *name, const char *params, const char *expr) {
+    const char *macro = p->macros ? as_macro(p, params, expr) : NULL;
+    if (macro)
+        buf_fmt(b, "#define %s(%s) ((%s)(%s))\n", name, names_of(p, params), ret, macro);
+    else
+        buf_fmt(b, FN "%s %s(%s) { return %s; }\n", ret, name, params, expr);
+}
+
+void gpu_unary(Pre *p, Buf *b, const Name *n, const char *expr) {
     const char *t = gpu_type(n->ty);
-    buf_fmt(b, FN "%s %s(%s x, %s y) { return %s; }\n", t, n->all, t, t, expr);
+    gpu_expr(p, b, t, n->all, arena_printf(p->a, "%s x", t), expr);
+}
+void gpu_binary(Pre *p, Buf *b, const Name *n, const char *expr) {
+    const char *t = gpu_type(n->ty);
+    gpu_expr(p, b, t, n->all, arena_printf(p->a, "%s x, %s y", t, t), expr);
 }
 
 /* ---- arithmetic ---- */
@@ -33,31 +85,31 @@ static const char *wrapping(Pre *p, Ty t, const char *sign) {
 /* ---- arithmetic ---- */
 
 static void f_add(Pre *p, Buf *b, const Name *n) {
-    gpu_binary(b, n, wrapping(p, n->ty, str_eq(n->family, "add") ? "+" : str_eq(n->family, "sub") ? "-" : "*"));
+    gpu_binary(p, b, n, wrapping(p, n->ty, str_eq(n->family, "add") ? "+" : str_eq(n->family, "sub") ? "-" : "*"));
 }
 
 static void f_div(Pre *p, Buf *b, const Name *n) {
     bool mod = str_eq(n->family, "mod");
     (void)p;
     if (is_f(n->ty))
-        gpu_binary(b, n, "x / y");
+        gpu_binary(p, b, n, "x / y");
     else if (ty_is_signed(n->ty))
-        gpu_binary(b, n,
+        gpu_binary(p, b, n,
                    mod                    ? "y == 0 || y == -1 ? 0 : x % y"
                    : ty_bytes(n->ty) == 8 ? "y == 0 ? 0 : y == -1 ? (i64)(0 - (u64)x) : x / y"
                                           : "y == 0 ? 0 : y == -1 ? (i32)(0 - (u32)x) : x / y");
     else
-        gpu_binary(b, n, mod ? "y ? x % y : 0" : "y ? x / y : 0");
+        gpu_binary(p, b, n, mod ? "y ? x % y : 0" : "y ? x / y : 0");
 }
 
 static void f_neg(Pre *p, Buf *b, const Name *n) {
     (void)p;
-    gpu_unary(b, n, is_f(n->ty) ? "-x" : ty_bytes(n->ty) == 8 ? "(i64)(0 - (u64)x)" : "(i32)(0 - (u32)x)");
+    gpu_unary(p, b, n, is_f(n->ty) ? "-x" : ty_bytes(n->ty) == 8 ? "(i64)(0 - (u64)x)" : "(i32)(0 - (u32)x)");
 }
 
 static void f_abs(Pre *p, Buf *b, const Name *n) {
     (void)p;
-    gpu_unary(b, n,
+    gpu_unary(p, b, n,
               n->ty == TY_F32        ? "fabsf(x)"
               : n->ty == TY_F64      ? "fabs(x)"
               : !ty_is_signed(n->ty) ? "x"
@@ -67,61 +119,61 @@ static void f_abs(Pre *p, Buf *b, const Name *n) {
 
 static void f_round(Pre *p, Buf *b, const Name *n) {
     bool down = str_eq(n->family, "floor");
-    gpu_unary(b, n,
+    gpu_unary(p, b, n,
               !is_f(n->ty) ? "x" : arena_printf(p->a, "%s%s(x)", down ? "floor" : "rint", n->ty == TY_F32 ? "f" : ""));
 }
 
 static void f_fma(Pre *p, Buf *b, const Name *n) {
-    (void)p;
     const char *t = gpu_type(n->ty);
-    buf_fmt(b, FN "%s %s(%s x, %s y, %s z) { return fma%s(x, y, z); }\n", t, n->all, t, t, t,
-            n->ty == TY_F32 ? "f" : "");
+    gpu_expr(p, b, t, n->all, arena_printf(p->a, "%s x, %s y, %s z", t, t, t),
+             n->ty == TY_F32 ? "fmaf(x, y, z)" : "fma(x, y, z)");
 }
 
 static void f_clamp(Pre *p, Buf *b, const Name *n) {
     (void)p;
-    gpu_binary(b, n, str_eq(n->family, "atmost") ? "x > y ? y : x" : "x < y ? y : x");
+    gpu_binary(p, b, n, str_eq(n->family, "atmost") ? "x > y ? y : x" : "x < y ? y : x");
 }
 
 /* ---- comparison, choice, bits ---- */
 
 static void f_cmp(Pre *p, Buf *b, const Name *n) {
-    (void)p;
     static const char *const op[][2] = {{"lt", "<"},  {"le", "<="}, {"gt", ">"},
                                         {"ge", ">="}, {"eq", "=="}, {"ne", "!="}};
     int k = 0;
     while (!str_eq(op[k][0], n->family)) k++;
-    buf_fmt(b, FN "b1 %s(%s x, %s y) { return x %s y; }\n", n->all, gpu_type(n->ty), gpu_type(n->ty), op[k][1]);
+    gpu_expr(p, b, "b1", n->all, arena_printf(p->a, "%s x, %s y", gpu_type(n->ty), gpu_type(n->ty)),
+             arena_printf(p->a, "x %s y", op[k][1]));
 }
 
 static void f_not(Pre *p, Buf *b, const Name *n) {
     (void)p;
-    gpu_unary(b, n, "!x");
+    gpu_unary(p, b, n, "!x");
 }
 
 static void f_sel(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "%s %s(b1 c, %s x, %s y) { return c ? x : y; }\n", gpu_type(n->ty), n->all, gpu_type(n->ty),
-            gpu_type(n->ty));
+    const char *t = gpu_type(n->ty);
+    gpu_expr(p, b, t, n->all, arena_printf(p->a, "b1 c, %s x, %s y", t, t), "c ? x : y");
 }
 
 static void f_shift(Pre *p, Buf *b, const Name *n) {
     bool left = str_eq(n->family, "shl");
     int mask = ty_bytes(n->ty) * 8 - 1;
-    gpu_binary(b, n,
+    gpu_binary(p, b, n,
                left ? arena_printf(p->a, "(%s)((%s)x << (y & %d))", gpu_type(n->ty),
                                    ty_bytes(n->ty) == 8 ? "u64" : "u32", mask)
                     : arena_printf(p->a, "x >> (y & %d)", mask));
 }
 
 static void f_bits(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    const char *how = n->ty == TY_F32   ? "f32 %s(i32 x) { return F32_OF(x); }\n"
-                      : n->ty == TY_F64 ? "f64 %s(i64 x) { return F64_OF(x); }\n"
-                      : n->ty == TY_I64 ? "i64 %s(f64 x) { return I64_OF(x); }\n"
-                                        : "i32 %s(f32 x) { return I32_OF(x); }\n";
-    buf_str(b, FN);
-    buf_fmt(b, how, n->all);
+    gpu_expr(p, b, gpu_type(n->ty), n->all,
+             n->ty == TY_F32   ? "i32 x"
+             : n->ty == TY_F64 ? "i64 x"
+             : n->ty == TY_I64 ? "f64 x"
+                               : "f32 x",
+             n->ty == TY_F32   ? "F32_OF(x)"
+             : n->ty == TY_F64 ? "F64_OF(x)"
+             : n->ty == TY_I64 ? "I64_OF(x)"
+                               : "I32_OF(x)");
 }
 
 /* beats_op_T(x, i, y, j): does element i with value x win over j with y? NaN beats all, the lower index wins a tie,
@@ -147,18 +199,17 @@ static void f_meet(Pre *p, Buf *b, const Name *n) {
 }
 
 static void f_xput(Pre *p, Buf *b, const Name *n) {
-    (void)p;
-    buf_fmt(b, FN "u64 %s(%s x) { return %s; }\n", n->all, gpu_type(n->ty),
-            n->ty == TY_F32   ? "U32_OF(x)"
-            : n->ty == TY_F64 ? "(u64)I64_OF(x)"
-                              : "(u64)x");
+    gpu_expr(p, b, "u64", n->all, arena_printf(p->a, "%s x", gpu_type(n->ty)),
+             n->ty == TY_F32   ? "U32_OF(x)"
+             : n->ty == TY_F64 ? "(u64)I64_OF(x)"
+                               : "(u64)x");
 }
 
 static void f_xget(Pre *p, Buf *b, const Name *n) {
-    buf_fmt(b, FN "%s %s(u64 x) { return %s; }\n", gpu_type(n->ty), n->all,
-            n->ty == TY_F32   ? "F32_OF((u32)x)"
-            : n->ty == TY_F64 ? "F64_OF((i64)x)"
-                              : arena_printf(p->a, "(%s)x", gpu_type(n->ty)));
+    gpu_expr(p, b, gpu_type(n->ty), n->all, "u64 x",
+             n->ty == TY_F32   ? "F32_OF((u32)x)"
+             : n->ty == TY_F64 ? "F64_OF((i64)x)"
+                               : arena_printf(p->a, "(%s)x", gpu_type(n->ty)));
 }
 
 /* f8 in integer arithmetic, for devices without the instructions. As num_to_f8 and num_from_f8. */

@@ -14,16 +14,17 @@
 static void f_minmax(Pre *p, Buf *b, const Name *n) {
     bool max = str_eq(n->family, "max");
     if (n->ty == TY_F32)
-        gpu_binary(b, n,
+        gpu_binary(p, b, n,
                    arena_printf(p->a, "x != x || y != y ? NAN_F32 : x == y ? (I32_OF(%s) < 0 ? y : x) : x %c y ? x : y",
                                 max ? "x" : "y", max ? '>' : '<'));
     else
-        gpu_binary(b, n, arena_printf(p->a, "x %c y ? x : y", max ? '>' : '<'));
+        gpu_binary(p, b, n, arena_printf(p->a, "x %c y ? x : y", max ? '>' : '<'));
 }
 
 static void f_sqrt(Pre *p, Buf *b, const Name *n) {
     (void)p;
-    gpu_unary(b, n, "precise::sqrt(x)"); /* correctly rounded, as the table of errors in Apple's specification says */
+    gpu_unary(p, b, n,
+              "precise::sqrt(x)"); /* correctly rounded, as the table of errors in Apple's specification says */
 }
 
 /* x 2^y, rounded once: all factors but the last are exact, or what they round is far below the smallest result. */

@@ -204,6 +204,29 @@ static void test_words(void **state) {
     }
 }
 
+/* What names its arguments once is a macro, and nothing else is. */
+static void test_macros(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *has, *lacks;
+        Ty ty;
+    } rows[] = {
+        {"sum", "#define add_f32(x, y) ((f32)(((f32)(x)) + ((f32)(y))))", "FN f32 add_f32", TY_BF16},
+        {"sum", "#define add_i64(x, y) ((i64)((i64)((u64)((i64)(x)) + (u64)((i64)(y)))))", "FN i64 add_i64", TY_I32},
+        {"max", "FN i64 max_i64(i64 x, i64 y) { return x > y ? x : y; }", "#define max_i64", TY_I32},
+        {"max", "FN f32 max_f32(f32 x, f32 y) { f32 r; asm(", "#define max_f32", TY_F32},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        emit(&cx, "h200", "reduce", rows[i].kernel, rows[i].ty, "rows=64,n=4096", "W=16 V=4", &pb, &k, &u);
+        if (!strstr(u.text, rows[i].has) || strstr(u.text, rows[i].lacks)) fail_msg("%s:\n%s", rows[i].has, u.text);
+        arena_free(cx.a);
+    }
+}
+
 /* Packs are one access where every dense layout allows it, and the launch is told what to ask of memory. */
 static void test_alignment(void **state) {
     (void)state;
@@ -296,6 +319,7 @@ int main(void) {
         cmocka_unit_test(test_random_compile),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_macros),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_spills),
         cmocka_unit_test(test_holds_stay_apart),
