@@ -41,12 +41,18 @@ class Primitive(rowpeer.Runner):
             raise rowpeer.Missing("this adapter runs on the CPU")
         self.case, self.buffers = case, rowpeer.Buffers(case)
         x, y = case.inputs[0], case.outputs[0]
+        try:
+            openmp = ctypes.CDLL("libgomp.so.1")  # that oneDNN is built with on Debian
+        except OSError as why:
+            raise rowpeer.Missing(f"oneDNN's threads cannot be told: {why}") from why
+        if case.threads:
+            openmp.omp_set_num_threads(case.threads)
         how = ctypes.c_char_p()
         bad = LIBRARY.onednn_open(case.kernel.encode(), ctypes.c_long(x.bytes // 4 // x.shape[-1]), ctypes.c_long(x.shape[-1]),
                                   ctypes.c_float(case.scalars.get("eps", 1e-5)), ctypes.byref(how))
         if bad:
             raise rowpeer.Missing(f"oneDNN gives status {bad}")
-        self.configuration = f"{how.value.decode()}; OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '')}"
+        self.configuration = f"{how.value.decode()}, {openmp.omp_get_max_threads()} threads"
         self.wstep = (2 * x.shape[-1] * 4 + 255) & ~255
         self.weights = mmap.mmap(-1, self.wstep * case.sets)
         if weights:

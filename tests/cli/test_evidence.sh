@@ -58,7 +58,7 @@ out = next(p for p in r["params"] if p["direction"] == "out")
 open(out["file"], "wb").write(b"\0" * (4 * out["extents"][0] * out["extents"][1]))
 print(json.dumps({"peer": "wrong", "version": "1", "mode": "zeros", "allocation": "given", "configuration": "", "figures": []}))
 P
-peers=(--peers plain_c --peers ./silent_peer.py --peers ./wrong_peer.py)
+peers=(--peers plain_c --peers onednn --peers ./silent_peer.py --peers ./wrong_peer.py)
 check 'peers beside' exits 0 'plain_c O3' rf bench --case "$soft" --case "$norm" --effort estimate "${quick[@]}" "${peers[@]}" -o peers.json
 check 'its record' sound bench peers.json
 peer() { python3 -c 'import json, sys
@@ -69,6 +69,7 @@ check 'a peer is checked against the same definition' peer plain_c 'p[0]["check"
 check 'a case that a peer cannot run is a line' peer plain_c '"bf16" in p[1]["missing"]'
 check 'one that says nothing too' peer silent '"no answer" in p[0]["missing"]'
 check 'wrong outputs stand in the record' peer wrong 'p[0]["check"]["ok"] is False and p[0]["check"]["bad"] > 0'
+check 'oneDNN takes as many threads as are asked for' peer onednn '"missing" in p[0] or p[0]["configuration"].endswith(", 1 threads")'
 check 'a peer that is not installed is a line' exits 0 'peer numpy: not installed|numpy eager' rf bench --case "$soft" --effort estimate "${quick[@]}" --peers numpy
 check 'an adapter by hand says what it is for' exits 1 'usage' python3 "$root/peers/plain_c_peer.py"
 
