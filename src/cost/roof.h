@@ -40,17 +40,19 @@ enum {
     GATHER,
     BYTES,
     SPLIT,
-    GROUP,
     OVERLAPPED,
     LATE,
     BROUGHT,
     CROWDED,
     SOON,
     CLUSTERED,
-    RECUR,
-    ROOT,
     BRING,
     DRIFT,
+    DISPATCH,
+    FUNCTION,
+    OWN,
+    HELD,
+    CRAMPED,
     ROOF_COEFS
 };
 

@@ -1,10 +1,11 @@
 /* Seconds of a launch on a GPU: groups side by side, as many as a unit has room for; the rest waits for their places.
- *   crowd * (memory + cache + arithmetic + special + waves * path + groups)
+ *   join(crowd * (memory + cache + arithmetic + special + waves * path) + cramped, dispatch)
  * memory: bytes that the last cache does not have; cache: all that passes it; arithmetic, special: instructions of the
  * busiest unit, idle lanes and a last, partial wave included; path: what a group waits for from start to end; waves:
- * how often groups follow each other in one place; groups: what each group of a unit costs beyond its first; crowd:
- * groups of one launch on few units, because launches that wait have the places of others. Measured, terms add up
- * rather than hide each other: exponents between a sum and the largest were fitted and ended at the sum. */
+ * how often groups follow each other in one place; crowd: groups of one launch on few units, because launches that
+ * wait have the places of others; cramped: the next launch finds places for some of its groups; dispatch: one
+ * dispatcher starts the groups of all units one by one, meanwhile. Measured, terms add up rather than hide each other:
+ * exponents between a sum and the largest were fitted and ended at the sum, but for the dispatcher's. */
 #include "roof.h"
 
 #include <math.h>
@@ -14,18 +15,28 @@ enum {
     UNIT_GROUPS = 32,
     SCHEDULERS = 4, /* of a unit: fewer subgroups leave some idle */
     LANE_REGISTERS = 22,
+    REGISTERS_STEP = 8,    /* of a lane: they come so many at a time */
+    GROUP_RESERVED = 1024, /* bytes of on-chip memory that each group has beside its own */
     LINE = 128,
-    STARTED = 2 /* packs that compilers start before the first is waited for */
+    WHOLE_OPS = 4 /* a conversion to a whole number, as special functions */
 };
 
-/* Groups that a unit has room for: lanes, registers, on-chip memory. */
-static double room(const Demand *d, const Caps *caps, const Launch *l) {
-    const double lanes = (double)ceil_div((int64_t)l->lanes * l->rows_per_group, l->subgroup) * l->subgroup;
-    /* registers are estimated from what lives at once until a compiler has said */
-    const double each = l->registers ? l->registers : LANE_REGISTERS + 0.42 * d->live_values + 0.86 * d->stripe_slots;
-    double n = fmin(UNIT_GROUPS, floor(UNIT_LANES / lanes));
-    if (caps->registers > 0) n = fmin(n, floor((double)caps->registers / (lanes * fmin(each, 255))));
-    if (caps->shared_bytes > 0 && d->shared_bytes > 0) n = fmin(n, floor((double)caps->shared_bytes / d->shared_bytes));
+/* Registers of a lane, estimated from what lives at once until a compiler has said. */
+static double registers_of(const Demand *d, const Launch *l) {
+    const double estimate = LANE_REGISTERS + 0.42 * d->live_values + 0.86 * d->stripe_slots;
+    return fmin(l->registers ? l->registers : estimate, 255);
+}
+
+/* Groups that a unit has room for: lanes, registers of each scheduler, on-chip memory. */
+static double room(const Demand *d, const Caps *caps, const Launch *l, double subgroups) {
+    const double each = ceil(registers_of(d, l) / REGISTERS_STEP) * REGISTERS_STEP;
+    double n = fmin(UNIT_GROUPS, floor(UNIT_LANES / (subgroups * l->subgroup)));
+    if (caps->registers > 0) {
+        const double of_scheduler = floor((double)caps->registers / SCHEDULERS / (each * l->subgroup));
+        n = fmin(n, floor(SCHEDULERS * of_scheduler / subgroups));
+    }
+    if (caps->shared_bytes > 0)
+        n = fmin(n, floor((double)(caps->shared_bytes + GROUP_RESERVED) / (d->shared_bytes + GROUP_RESERVED)));
     return fmax(1, n);
 }
 
@@ -49,13 +60,21 @@ static double missed(const Demand *d, const Caps *caps, const Launch *l, const d
 }
 
 /* Launches that wait on units leave the groups of the next few places, which lie on the fewer units the more wait:
- * where there is room for four, and the work takes longer than the next launch to come. */
-static double crowd(double places, double of_unit, double groups, const Caps *caps, const Launch *l, const double *k,
+ * most where there is room for three more, and the work takes longer than the next launch to come. Groups that leave
+ * schedulers idle share a unit well. */
+static double crowd(double rooms, double groups, double subgroups, const Caps *caps, const Launch *l, const double *k,
                     double work) {
     if (!l->queued || !(work > 0)) return 1;
-    const double free = fmin(1, fmax(0, places / of_unit - 1) / 3), meet = fmin(1, groups / roof_units(caps));
+    const double full = fmin(1, fmax(0, rooms - 0.5) / 3), meet = fmin(1, groups / roof_units(caps));
+    const double busy = fmin(1, subgroups / SCHEDULERS);
     const double soon = pow(k[SOON] * roof_ns / work, 4);
-    return 1 + k[l->groups_per_row > 1 ? CLUSTERED : CROWDED] * free * meet / (1 + soon);
+    return 1 + k[l->groups_per_row > 1 ? CLUSTERED : CROWDED] * full * meet * busy / (1 + soon);
+}
+
+/* What the sweeps of a lane wait for: as many packs are on their way as there are registers for. */
+static double waits(const Demand *d, const Launch *l, const double *k, double packs) {
+    const double flight = roof_at_least_1((registers_of(d, l) - k[OWN]) / k[HELD]);
+    return fmax(d->lane_waits, packs / flight) * k[WAIT] + packs * k[FETCH];
 }
 
 double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
@@ -66,8 +85,9 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     /* rows of a group lie in subgroups together */
     const double subgroups = (double)ceil_div((int64_t)l->lanes * l->rows_per_group, l->subgroup);
     const double issued = ceil(of_unit * subgroups / SCHEDULERS) * SCHEDULERS, pack = roof_at_least_1(l->pack);
-    const double packs = n[COST_MEMORY] / pack,
-                 places = l->resident ? fmin(l->resident, room(d, caps, l)) : room(d, caps, l);
+    const double packs = n[COST_MEMORY] / pack, fits = room(d, caps, l, subgroups),
+                 places = l->resident ? fmin(l->resident, fits) : fits;
+    const double rooms = places / of_unit; /* for launches */
     const double meeting = share > 1 ? k[l->split   ? SPLIT
                                          : l->bytes ? BYTES
                                                     : CLUSTER] +
@@ -76,7 +96,6 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     double far;
     const double miss = missed(d, caps, l, k, &far);
     const double accesses = packs * scatter(d, l) + d->lane_shared / pack;
-    const double waits = d->lane_waits * k[WAIT] + fmax(0, packs - STARTED * d->lane_waits) * k[FETCH];
     /* the longer a row keeps a lane, the further apart in memory groups read */
     const double drift = 1 + d->lane_packs * k[DRIFT], memory = miss / rate * drift;
     /* groups that take all rows read once what all rows share */
@@ -84,23 +103,29 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double cache =
         ((double)l->rows * (d->row.global_read + d->row.global_write) + own) / (rate * k[CACHED]) * drift;
     const double arithmetic = issued * (n[COST_ALU] / k[ALU] + n[COST_DIV] / k[DIV] + accesses / k[ACCESS]) * roof_ns;
-    const double special = issued * n[COST_SPECIAL] / k[SPECIAL] * roof_ns;
-    const double path = (k[ROW] + n[COST_DIV] * k[QUOTIENT] + d->lane_alone * k[ROOT] + d->lane_recur * k[RECUR] +
-                         waits * (1 + k[FAR] * far) + d->join_levels * k[STEP] + d->barriers * meeting) *
-                        roof_ns;
+    const double functions = n[COST_SPECIAL] + WHOLE_OPS * d->lane_whole;
+    const double special = issued * functions / k[SPECIAL] * roof_ns;
+    const double path =
+        (k[ROW] + (n[COST_DIV] + d->lane_alone) * k[QUOTIENT] + functions * k[FUNCTION] +
+         waits(d, l, k, packs) * (1 + k[FAR] * far) + d->join_levels * k[STEP] + d->barriers * meeting) *
+        roof_ns;
     const double lines = of_unit * l->rows_per_group * roof_first(d) / share / LINE;
     const double ahead = l->brought ? lines * k[BRING] * roof_ns : 0;
-    const double waves = roof_at_least_1(ceil(of_unit / places)), more = fmax(0, of_unit - 1) * k[GROUP] * roof_ns;
-    const double work = memory + cache + arithmetic + special + waves * path + more;
-    const double crowds = crowd(places, of_unit, groups, caps, l, k, work);
+    const double waves = roof_at_least_1(groups / roof_units(caps) / places);
+    const double work = memory + cache + arithmetic + special + waves * path;
+    const double crowds = crowd(rooms, groups, subgroups, caps, l, k, work);
+    const double cramped = l->overlap && rooms > 1 && rooms < 2 ? k[CRAMPED] * roof_ns : 0;
+    const double started = l->resident ? fmin(groups, l->resident * roof_units(caps)) : groups;
+    const double dispatch = started * k[DISPATCH] * roof_ns;
     score_add(out, "memory", "s", memory);
     score_add(out, "cache", "s", cache);
     score_add(out, "arithmetic", "s", arithmetic);
     score_add(out, "special", "s", special);
     score_add(out, "path", "s", path);
     score_add(out, "waves", "", waves);
-    score_add(out, "groups", "s", more);
     score_add(out, "crowd", "", crowds);
+    score_add(out, "cramped", "s", cramped);
+    score_add(out, "dispatch", "s", dispatch);
     score_add(out, "ahead", "s", ahead);
-    return work * crowds + ahead;
+    return cbrt(pow(work * crowds + cramped + ahead, 3) + pow(dispatch, 3));
 }

@@ -13,7 +13,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PAIR_OPS = 8 }; /* of a fold of values with their indexes: instructions of GPUs, counted in compiled code */
+enum {
+    PAIR_OPS = 8, /* of a fold of values with their indexes: instructions of GPUs, counted in compiled code */
+    LOG_OPS = 6   /* of a logarithm, as exponentials: by times measured on a GPU */
+};
 static const double too_large = 9007199254740992.0; /* 2^53: above it sums are no longer exact */
 
 typedef struct Times {
@@ -146,7 +149,10 @@ static void count_ins(Tally *t, int i, double loop) {
     switch (in->k) {
     case K_OP: {
         const OpCost cost = cost_of(k, in);
-        add_op(d, cost, m);
+        const bool log = in->op == OP_LOG || in->op == OP_LOG2;
+        add(&d->lane_ops[cost], &d->row_ops[cost], m, log ? LOG_OPS : 1);
+        if (in->op == OP_SIGMOID) add_op(d, COST_DIV, m);
+        if (in->op == OP_CAST && !ty_is_float(in->ty) && ty_is_float(k->ins[in->a[0]].ty)) d->lane_whole += m.lane;
         if (!t->sweep && cost == COST_SPECIAL) d->lane_alone += m.lane;
         break;
     }
@@ -173,6 +179,7 @@ static void count_ins(Tally *t, int i, double loop) {
         }
         add_op(d, COST_MEMORY, m);
         if (ty != in->ty) add_op(d, COST_CONVERT, m);
+        if (ty_is_float(in->ty) && !ty_is_float(ty)) d->lane_whole += m.lane;
         break;
     }
     case K_GET:
@@ -241,7 +248,7 @@ static void count_joins(Tally *t, const Node *nd, double loop) {
 
 /* Operations of a lane in a sweep that wait for each other: one fold a slot, spread over the accumulators; where cells
  * are set, whatever is done once a step between reading and setting them. */
-static double chain(const Tally *t, const Node *nd, bool *recurs) {
+static double chain(const Tally *t, const Node *nd) {
     const Kern *k = t->k;
     double folds = 0, steps = 0;
     bool sets = false;
@@ -251,8 +258,7 @@ static double chain(const Tally *t, const Node *nd, bool *recurs) {
         if (in->k == K_OP && in->rank == RANK_PACK) steps += (double)t->steps;
         sets |= in->k == K_SETCELL;
     }
-    *recurs = sets && steps > folds;
-    return *recurs ? steps : folds;
+    return sets ? fmax(folds, steps) : folds;
 }
 
 static bool loads(const Kern *k, const Node *nd) {
@@ -294,9 +300,7 @@ static void count_nodes(Tally *t, int first, double loop) {
             t->steps = ceil_div(ceil_div(t->n, chunk), k->plan.flight);
             t->d->lane_rounds += loop * (double)t->slots;
             t->d->lane_packs += loop * (double)t->packs;
-            bool recurs;
-            const double waits = loop * chain(t, nd, &recurs);
-            t->d->lane_chain += waits, t->d->lane_recur += recurs ? waits : 0;
+            t->d->lane_chain += loop * chain(t, nd);
             if (loads(k, nd)) t->d->lane_waits += loop;
             if (!t->n) continue;
         } else {

@@ -39,10 +39,10 @@ void demand_json(const Demand *d, Buf *out) {
     field(out, "lane_rounds", d->lane_rounds);
     field(out, "lane_packs", d->lane_packs);
     field(out, "lane_chain", d->lane_chain);
-    field(out, "lane_recur", d->lane_recur);
     field(out, "lane_waits", d->lane_waits);
     field(out, "lane_shared", d->lane_shared);
     field(out, "lane_alone", d->lane_alone);
+    field(out, "lane_whole", d->lane_whole);
     field(out, "collectives", d->collectives);
     field(out, "join_levels", d->join_levels);
     field(out, "barriers", d->barriers);

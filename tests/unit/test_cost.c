@@ -130,15 +130,19 @@ static void roofline_is_seconds(void **state) {
     d.collectives = 1, d.barriers = 1;
     d.lane_ops[COST_ALU] = 24, d.lane_ops[COST_MEMORY] = 4;
     Launch big = LAUNCH(1 << 20, 512, 32, 1);
-    Score s = score(cx, "roofline", &d, &c, &big, "copy=1,cached=1000,alu=1e6,access=1e6,row=0,group=0,crowded=0");
+    Score s = score(cx, "roofline", &d, &c, &big, "copy=1,cached=1000,alu=1e6,access=1e6,row=0,crowded=0");
     double bytes = (double)(1 << 20) * 2 * 16384;
     assert_true(fabs(term(&s, "memory") / (bytes / c.copy_bytes_per_s) - 1) < 1e-12); /* held: each byte once */
-    assert_true(term(&s, "groups") == 0 && term(&s, "waves") == 1986); /* 7,944 groups a unit, room for 4 */
-    s = score(cx, "roofline", &d, &c, &big, "");                       /* terms add up */
+    assert_true(term(&s, "waves") == (1 << 20) / 132.0 / 4);                          /* room for 4 */
+    s = score(cx, "roofline", &d, &c, &big, "dispatch=0");                            /* terms add up */
     double sum = term(&s, "memory") + term(&s, "cache") + term(&s, "arithmetic") + term(&s, "special") +
-                 term(&s, "waves") * term(&s, "path") + term(&s, "groups") + term(&s, "launch");
+                 term(&s, "waves") * term(&s, "path") + term(&s, "launch");
     assert_true(fabs(s.total / sum - 1) < 1e-12);
-    /* a last, partial wave costs a whole one */
+    /* meanwhile groups are started one by one, which takes longest where they do little */
+    s = score(cx, "roofline", &d, &c, &big, "dispatch=1000");
+    assert_true(fabs(term(&s, "dispatch") / ((1 << 20) * 1e-6) - 1) < 1e-12);
+    assert_true(s.total > term(&s, "dispatch") && s.total < 1.01 * term(&s, "dispatch"));
+    /* the busiest unit's work counts */
     d.lane_ops[COST_ALU] = 1e6;
     Launch full = LAUNCH(132, 512, 32, 1), over = LAUNCH(133, 512, 32, 1);
     Score a = score(cx, "roofline", &d, &c, &full, ""), b = score(cx, "roofline", &d, &c, &over, "");
@@ -257,13 +261,20 @@ static void roofline_knows_places_of_gpus(void **state) {
     Caps c = machine("h200");
     Demand d = demand(2, 1, false);
     Launch l = LAUNCH(4096, 256, 32, 1);
-    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4); /* 31.03 groups, 8 places */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") ==
+                4096 / 132.0 / 8); /* 31.03 groups, 8 places */
     l.registers = 128;
-    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 16); /* 2 places */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4096 / 132.0 / 2); /* 2 places */
+    l.registers = 121; /* which come in eights */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4096 / 132.0 / 2);
     l.registers = 0, d.stripe_slots = 120;
-    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 16);
-    d.stripe_slots = 0, d.shared_bytes = 200000;
-    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 32); /* one */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4096 / 132.0 / 2);
+    d.stripe_slots = 0, d.shared_bytes = 28000; /* 8 of them fit, but not with what each group has beside them */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4096 / 132.0 / 8);
+    d.shared_bytes = 28500;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4096 / 132.0 / 7);
+    d.shared_bytes = 200000;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &l, "")}[0], "waves") == 4096 / 132.0); /* one */
     d.shared_bytes = 0, l.rows = 128;
     Launch early = l;
     early.overlap = early.queued = true;
@@ -276,6 +287,20 @@ static void roofline_knows_places_of_gpus(void **state) {
     double t_late = score(cx, "roofline", &d, &c, &late, "").total;
     assert_true(t_late < score(cx, "roofline", &d, &c, &early, "").total);
     assert_true(score(cx, "roofline", &d, &c, &brought, "").total < t_late);
+    /* where a part of the next launch fits beside this one, it is cramped: 4 or 5 groups a unit, and room for 8 */
+    Launch cramped = late;
+    cramped.rows = 5 * 132;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "cramped") > 0);
+    cramped.rows = 4 * 132;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "cramped") == 0);
+    cramped.rows = 8 * 132;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "cramped") == 0);
+    /* groups that leave schedulers idle crowd less */
+    Launch small = early;
+    small.lanes = 32;
+    const double wide = term(&(Score[]){score(cx, "roofline", &d, &c, &early, "")}[0], "crowd");
+    const double narrow = term(&(Score[]){score(cx, "roofline", &d, &c, &small, "")}[0], "crowd");
+    assert_true(narrow > 1 && narrow < wide);
     Launch shared = early; /* those whose rows several groups share crowd too, and meet sooner by bytes than at a
                               barrier, and latest in device memory */
     shared.groups_per_row = 2;
@@ -293,6 +318,19 @@ static void roofline_knows_places_of_gpus(void **state) {
     half.row = (Bytes){.global_read = 8192, .global_write = 8192}, half.first_read = 8192;
     Score a = score(cx, "roofline", &half, &c, &plain, ""), b = score(cx, "roofline", &half, &c, &stream, "");
     assert_true(term(&a, "memory") > term(&b, "memory") && term(&b, "memory") > 0);
+    /* the more registers, the more packs are on their way */
+    Demand packs = demand(2, 1, false);
+    packs.lane_waits = 1, packs.lane_ops[COST_MEMORY] = 32;
+    Launch few = LAUNCH(128, 64, 32, 1), many = few;
+    few.pack = many.pack = 4, few.registers = 24, many.registers = 40;
+    a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &packs, &c, &many, "");
+    assert_true(term(&a, "path") > term(&b, "path"));
+    few.registers = 64; /* but not more than there are */
+    a = score(cx, "roofline", &packs, &c, &few, "");
+    assert_true(term(&a, "path") == term(&b, "path"));
+    packs.lane_whole = 32; /* whole numbers come from where special functions do */
+    b = score(cx, "roofline", &packs, &c, &few, "");
+    assert_true(term(&b, "special") > term(&a, "special") && term(&b, "path") > term(&a, "path"));
     /* rows of 4 lanes lie apart: 8 lines for one access of a subgroup, where 4 would do */
     Demand m = demand(2, 1, false);
     m.lane = (Bytes){.global_read = 4000}, m.lane_ops[COST_MEMORY] = 1000;

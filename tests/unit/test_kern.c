@@ -452,8 +452,7 @@ static void test_count_others(void **state) {
     SAME(d.row_ops[COST_ALU], 4 + 37 + 2 * 2 * 8 + 37 * 5);
     SAME(d.barriers, 1); /* neither join waits for the other: they share an exchange, and a tree of 8 lanes */
     SAME(d.join_levels, 3);
-    SAME(d.lane_chain, 4); /* the two adds of each step wait for those of the step before */
-    SAME(d.lane_recur, 4);
+    SAME(d.lane_chain, 4);                    /* the two adds of each step wait for those of the step before */
     Kern *k = kern_inout(f, q, false, false); /* a division by a power of two is a multiplication */
     Ins *one = NULL;
     for (int i = 0; i < k->nins; i++) {
@@ -464,6 +463,17 @@ static void test_count_others(void **state) {
         one->c.f = (float)by;
         kern_count(&f->cx, k, &d);
         SAME(d.lane_ops[COST_DIV], by == 3);
+    }
+    static const struct {
+        Op op;
+        double special, div;
+    } functions[] = {{OP_EXP, 1, 0}, {OP_LOG, 6, 0}, {OP_SIGMOID, 1, 1}}; /* a sigmoid divides */
+    for (int o = 0; o < COUNT(functions); o++) {
+        for (int i = 0; i < k->nins; i++)
+            if (k->ins[i].k == K_OP && k->ins[i].a[1] == (int)(one - k->ins)) k->ins[i].op = functions[o].op;
+        kern_count(&f->cx, k, &d);
+        SAME(d.lane_ops[COST_SPECIAL], functions[o].special);
+        SAME(d.lane_ops[COST_DIV], functions[o].div);
     }
     fix_free(f);
 }

@@ -2,11 +2,12 @@
 """How well do cost policies choose? Trials that rowfold-collect made -> a fit to the split `train`, and figures per split.
 
     python3 tools/model/judge.py --rowfold R --store trials.db --design results/model/cpu.suite [--calibration FILE] [--fit FILE]
-        [--splits train,shapes,operators,types] [--score-with FILE] [--transfer FILE] [--json FILE]
+        [--splits train,shapes,operators,types] [--score-with FILE] [--transfer FILE] [--json FILE] [--folds K]
 
 --fit FILE writes a calibration that is fitted to the trials of `train`, on top of --calibration; without it --score-with (or the
 nominal coefficients) is judged. --transfer FILE takes from a calibration of another device what both kinds of machine have
 (copy, cached, alu, div, special, access, step, row, launch), and nominal coefficients else. Only the splits that are named are looked at: one that is held out is looked at once.
+--folds K cross-validates on `train` alone: each of K parts of its problems is judged by a fit to the others.
 
 Of each problem: regret is the time of the plan that a policy puts first over the fastest one's, less 1 (plans that it cannot tell
 apart count with their mean); top 8: is one of the plans within 1 % of the fastest among its first 8; rank: Spearman's. The noise
@@ -219,6 +220,20 @@ def table(split, figures):
               (f"   worst against the incumbent {100 * f['worst_against_incumbent']:+.1f}%" if "worst_against_incumbent" in f else ""))
 
 
+def folded(args, design, tmp):
+    """Problems of `train`, each scored by a fit to the parts that it is no part of."""
+    part_of = {k: int(hashlib.sha256(" ".join(k).encode()).hexdigest(), 16) % args.folds for k, s in design.items() if s == "train"}
+    problems, fit, held, fitted = [], *(os.path.join(tmp, name) for name in ("others.db", "held.db", "others.calibration"))
+    for j in range(args.folds):
+        for path, kept in ((fit, lambda i: i != j), (held, lambda i: i == j)):
+            if os.path.exists(path):
+                os.remove(path)
+            part_store(args.store, {k: "kept" for k, i in part_of.items() if kept(i)}, ["kept"], path)
+        run(args, "calibrate", "--trials", "--store", fit, "-o", fitted, "-q")
+        problems += group(json.loads(run(args, "trials", "--scores", "--store", held, "--calibration", fitted))["trials"])
+    return problems
+
+
 def group(trials):
     by = {}
     for t in trials:
@@ -235,9 +250,12 @@ def main():
     for o in ("calibration", "fit", "score-with", "transfer", "json", "worst"):
         p.add_argument("--" + o)
     p.add_argument("--splits", default="train")
+    p.add_argument("--folds", type=int)
     args = p.parse_args()
     design, doc = read_design(args.design), {}
     with tempfile.TemporaryDirectory() as tmp:
+        if args.folds:
+            return table(f"train in {args.folds} parts", judge(folded(args, design, tmp), ["roofline"], {}))
         train = os.path.join(tmp, "fit.db")
         part_store(args.store, design, ["train"], train)
         on_top = ["--calibration", args.calibration] if args.calibration else []
