@@ -16,6 +16,7 @@ typedef enum State { EMPTY, WAITS, BUILDS, READY } State;
 typedef struct Job {
     State state;
     int64_t turn; /* first come, first built */
+    bool guess;
     char sha[65];
     Unit unit;
     char *text; /* the unit's, and its entry */
@@ -47,7 +48,9 @@ static bool building(const Ahead *a) {
 static Job *oldest(Ahead *a) {
     Job *q = NULL;
     for (int i = 0; i < AHEAD_MOST; i++)
-        if (a->job[i].state == WAITS && (!q || a->job[i].turn < q->turn)) q = &a->job[i];
+        if (a->job[i].state == WAITS &&
+            (!q || a->job[i].guess < q->guess || (a->job[i].guess == q->guess && a->job[i].turn < q->turn)))
+            q = &a->job[i];
     return q;
 }
 
@@ -146,20 +149,31 @@ static Job *find(Ahead *a, const char *sha) {
     return NULL;
 }
 
-void ahead_add(Ahead *a, const Unit *u, const char *sha) {
+/* A place that is empty, or the oldest guess's that is not being built. */
+static Job *place(Ahead *a) {
+    Job *q = NULL;
+    for (int i = 0; i < AHEAD_MOST; i++) {
+        Job *j = &a->job[i];
+        if (j->state == EMPTY) return j;
+        if (j->guess && j->state != BUILDS && (!q || j->turn < q->turn)) q = j;
+    }
+    if (q) clear(a, q);
+    return q;
+}
+
+void ahead_add(Ahead *a, const Unit *u, const char *sha, bool guess) {
     const size_t entry = strlen(u->entry) + 1;
     pthread_mutex_lock(&a->lock);
-    Job *q = NULL;
-    for (int i = 0; i < AHEAD_MOST && !q; i++)
-        if (a->job[i].state == EMPTY) q = &a->job[i];
-    if (q && !find(a, sha)) q->text = a->al->get(a->al->user, u->bytes + 1 + entry);
+    Job *known = find(a, sha), *q = known ? NULL : place(a);
+    if (known) known->guess &= guess;
+    if (q) q->text = a->al->get(a->al->user, u->bytes + 1 + entry);
     if (q && q->text) {
         q->unit = *u;
         q->unit.text = memcpy(q->text, u->text, u->bytes);
         q->text[u->bytes] = 0;
         q->unit.entry = memcpy(q->text + u->bytes + 1, u->entry, entry);
         snprintf(q->sha, sizeof q->sha, "%s", sha);
-        q->turn = a->turn++;
+        q->turn = a->turn++, q->guess = guess;
         q->state = WAITS;
         pthread_cond_broadcast(&a->change);
     }

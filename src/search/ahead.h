@@ -17,8 +17,9 @@ int ahead_batch(Device *dev, int threads);
 /* NULL: a batch of 1, or no memory for it; then every unit is built when it is needed. */
 Ahead *ahead_new(Device *dev, int threads);
 void ahead_free(Ahead *a); /* ends what is being compiled; what nobody took goes. NULL is fine */
-/* Takes over a copy of the unit. One that is there already, or finds no room, is passed over. */
-void ahead_add(Ahead *a, const Unit *u, const char *sha);
+/* Takes over a copy of the unit. One that is there already, or finds no room, is passed over. guess: it may be that
+ * nobody will take it, so that it is built after those that are no guesses, and makes room for any. */
+void ahead_add(Ahead *a, const Unit *u, const char *sha, bool guess);
 void ahead_wait(Cx *cx, Ahead *a); /* hosts: until all are built, or given up; else it returns at once */
 /* False: nobody asked for that unit, or another one has its name. Else the module, or the error that building it gave,
  * as mod_build would have. */

@@ -154,6 +154,7 @@ typedef struct Next { /* a candidate whose source is made */
 typedef struct Batch {
     Next next[AHEAD_MOST];
     int n, at, size; /* next[at .. n) are to be tried; size: most together */
+    int64_t guessed; /* behind how many that were chosen it was guessed who is next */
 } Batch;
 
 static void emit(Cx *cx, Search *s, Next *x) {
@@ -171,12 +172,33 @@ static void build_ahead(Cx *cx, Search *s, const Batch *b, int from) {
         int n = 0;
         for (int i = from; i < b->n; i++)
             if (!b->next[i].done) plan[n++] = &b->next[i].t->plan;
-        if (n) worker_ahead(cx, s->worker, plan, n);
+        if (n) worker_ahead(cx, s->worker, plan, n, false);
         return;
     }
     for (int i = from; i < b->n; i++)
-        if (!b->next[i].done) ahead_add(s->ahead, &b->next[i].u, b->next[i].made.unit_sha);
+        if (!b->next[i].done) ahead_add(s->ahead, &b->next[i].u, b->next[i].made.unit_sha, false);
     ahead_wait(cx, s->ahead);
+}
+
+/* A strategy that learns chooses when all are tried that it chose before, and a device would then wait for a compiler.
+ * So whom it would choose now is built while they are tried; most are chosen. */
+static void guess_ahead(Cx *cx, Search *s, const Picks *p, Batch *b) {
+    enum { GUESSES = 4 };
+    Trial *t[GUESSES];
+    const Plan *plan[GUESSES];
+    if (b->size == 1 || b->n > GUESSES || b->guessed == p->n || dev_caps(s->dev)->kind == KIND_HOST) return;
+    const int n = picks_guess(cx, p, t, GUESSES);
+    b->guessed = p->n;
+    for (int i = 0; i < n; i++) {
+        plan[i] = &t[i]->plan;
+        if (s->worker) continue;
+        Cx own = {.a = arena_sub(cx->a)};
+        Unit u;
+        char sha[65];
+        if (attempt_emit(&own, s->pb, plan[i], &u, sha) == OK) ahead_add(s->ahead, &u, sha, true);
+        arena_free(own.a);
+    }
+    if (s->worker && n) worker_ahead(cx, s->worker, plan, n, true);
 }
 
 /* Fills the batch up where that is due; false: there is nobody left to try. */
@@ -193,6 +215,7 @@ static bool refill(Cx *cx, Search *s, Picks *p, Batch *b) {
         emit(cx, s, &b->next[b->n++]);
     }
     build_ahead(cx, s, b, from);
+    if (b->n && !spent) guess_ahead(cx, s, p, b);
     return b->n > 0;
 }
 

@@ -128,6 +128,8 @@ Err picks_new(Cx *cx, Search *s, Trial **ranked, int64_t nranked, Trial *first, 
 /* The next; NULL: none. `settled`: all that were handed out have their fate, so that a strategy that learns from them
  * may choose. NULL while it is false means: not yet. */
 Trial *picks_next(Cx *cx, Picks *p, bool settled);
+/* Whom a strategy that learns would choose next if what is under way taught it nothing: at most so many. */
+int picks_guess(Cx *cx, const Picks *p, Trial **out, int most);
 
 /* ---- finals.c ---- */
 int64_t finals_throttled(const Finals *f); /* between before and after; -1: not known */

@@ -82,7 +82,7 @@ static Err build_ahead(Cx *cx, Desk *d, const json_t *j) {
         Unit u;
         char sha[65];
         if (text && !plan_read(&own, text, &plan) && !attempt_emit(&own, &d->pb, &plan, &u, sha))
-            ahead_add(d->ahead, &u, sha);
+            ahead_add(d->ahead, &u, sha, json_is_true(json_object_get(j, "guess")));
     }
     ahead_wait(cx, d->ahead);
     return OK;

@@ -338,3 +338,15 @@ Trial *picks_next(Cx *cx, Picks *p, bool settled) {
     if (p->at == p->n && g->learns && settled) (void)g->choose(cx, p);
     return p->at < p->n ? p->queue[p->at++] : NULL;
 }
+
+int picks_guess(Cx *cx, const Picks *p, Trial **out, int most) {
+    const struct Strategy *g = p->s->joint ? &joint : by_name(p->s->strategy);
+    int n = 0;
+    if (!g->learns || p->at < p->n) return 0;
+    Picks own = *p;
+    own.queue = arena_dup(cx->a, p->queue, sizeof *own.queue * (size_t)(p->most + 1));
+    own.chosen = arena_dup(cx->a, p->chosen, sizeof *own.chosen * (size_t)(p->s->ntrials + 1));
+    (void)g->choose(cx, &own);
+    for (int64_t i = p->n; i < own.n && n < most; i++) out[n++] = own.queue[i];
+    return n;
+}

@@ -324,14 +324,14 @@ Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, 
     return err;
 }
 
-void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n) {
+void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n, bool guess) {
     Cx own = {.a = cx->a};
     Attempt t;
     if (!running(w) && start(&own, w)) return;
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_string(plan_text(cx, plan[i])));
-    exchange(&own, w, json_pack("{s:s,s:o}", "op", "ahead", "plans", list), w->o.max_seconds * n, try_patience_s, &t,
-             NULL);
+    exchange(&own, w, json_pack("{s:s,s:o,s:b}", "op", "ahead", "plans", list, "guess", guess), w->o.max_seconds * n,
+             try_patience_s, &t, NULL);
 }
 
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, bool fresh, Attempt *out) {

@@ -36,7 +36,7 @@ void worker_free(Worker *w); /* NULL is fine */
  * to at once; *lost: that cannot be done. */
 Err worker_try(Cx *cx, Worker *w, const Plan *plan, const Ask *q, Attempt *out, bool *lost);
 /* Units of these plans are built ahead; on a host they are built when it returns. Trouble is found out by the tries. */
-void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n);
+void worker_ahead(Cx *cx, Worker *w, const Plan *const *plan, int n, bool guess);
 /* Finalists: kept built in slots 0 .. 7, and timed in whatever order. */
 Err worker_load(Cx *cx, Worker *w, int slot, const Plan *plan, bool fresh, Attempt *out);
 Err worker_time(Cx *cx, Worker *w, int slot, const Ask *q, Times *out);

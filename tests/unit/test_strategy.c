@@ -282,11 +282,11 @@ static void units_on_their_way(void **state) {
     Module *m = NULL;
     assert_int_equal(plan_read(&d.cx, d.s.pin, &plan), OK);
     assert_int_equal(attempt_emit(&d.cx, &d.pb, &plan, &u, sha), OK);
-    ahead_add(a, &u, sha);
-    ahead_add(a, &u, sha); /* known already */
+    ahead_add(a, &u, sha, false);
+    ahead_add(a, &u, sha, false); /* known already */
     bad = u;
     bad.text = "this is no C", bad.bytes = strlen(bad.text);
-    ahead_add(a, &bad, "bad");
+    ahead_add(a, &bad, "bad", false);
     ahead_wait(&d.cx, a);
     assert_true(ahead_take(&d.cx, a, &u, sha, &err, &m));
     assert_int_equal(err, OK);
@@ -296,12 +296,96 @@ static void units_on_their_way(void **state) {
     assert_int_equal(err, ERR_BUILD);
     assert_string_equal(slug_text(d.cx.last->slug), "build.failed");
     assert_null(m);
-    ahead_add(a, &u, "mine");
+    ahead_add(a, &u, "mine", false);
     assert_false(ahead_take(&d.cx, a, &bad, "mine", &err, &m)); /* another text under that name */
-    ahead_add(a, &u, sha);                                      /* nobody takes it */
+    ahead_add(a, &u, sha, false);                               /* nobody takes it */
     ahead_free(a);
     assert_int_equal(ahead_batch(d.dev, 1), 1);
     assert_null(ahead_new(d.dev, 1));
+    close_desk(&d);
+}
+
+/* Who would be next is who is next when nothing was learnt meanwhile, and guessing changes nothing. */
+static void who_would_be_next(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    plant(&d, valley);
+    static const char *const learning[] = {"staged", "beam"};
+    for (int k = 0; k < COUNT(learning); k++) {
+        Search *s = ready(&d, learning[k]);
+        s->max_candidates = 11;
+        search(&d);
+        Trial *ranked[32] = {NULL}, *guess[4];
+        int64_t n = 0;
+        for (int64_t place = 1; place <= s->ntrials; place++)
+            for (int64_t i = 0; i < s->ntrials; i++)
+                if (s->trial[i].place == place) ranked[n++] = &s->trial[i];
+        Picks p;
+        assert_int_equal(picks_new(&d.cx, s, ranked, n, NULL, &p), OK);
+        assert_int_equal(picks_guess(&d.cx, &p, guess, 4), 0); /* while there are some to hand out */
+        while (p.at < p.n) (void)picks_next(&d.cx, &p, false);
+        const int guesses = picks_guess(&d.cx, &p, guess, 4);
+        assert_in_range(guesses, 1, 4);
+        assert_null(picks_next(&d.cx, &p, false));
+        for (int i = 0; i < guesses; i++) assert_ptr_equal(picks_next(&d.cx, &p, true), guess[i]);
+    }
+    close_desk(&d);
+}
+
+/* On a device, where guesses are built, a search tries the same and ends alike. */
+static void guesses_change_nothing(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    Planted *p = plant(&d, valley);
+    Fate fate[2][32] = {{0}};
+    int64_t best[2];
+    for (int device = 0; device < 2; device++) {
+        Search *s = ready(&d, NULL);
+        p->d.caps.kind = device ? KIND_CUDA : KIND_HOST; /* where compilers run while it measures */
+        s->max_candidates = 12, s->builders = device ? 3 : 1;
+        p->builds = 0;
+        search(&d);
+        best[device] = s->best;
+        for (int64_t i = 0; i < s->ntrials; i++) fate[device][i] = s->trial[i].fate;
+        const int needed = (int)s->ntimed + (s->final.replays ? 2 : 0);
+        assert_in_range(p->builds, needed, needed + (device ? 4 * 2 : 0)); /* two rounds that were guessed wrong */
+    }
+    assert_int_equal(best[0], best[1]);
+    assert_memory_equal(fate[0], fate[1], sizeof fate[0]);
+    close_desk(&d);
+}
+
+/* Guesses that nobody takes make room. */
+static void guesses_make_room(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    prepare(&d, EFFORT_MEASURE);
+    Ahead *a = ahead_new(d.dev, 2);
+    Plan plan;
+    Unit u, bad;
+    char sha[65], name[16];
+    Err err;
+    Module *m = NULL;
+    assert_int_equal(plan_read(&d.cx, d.s.pin, &plan), OK);
+    assert_int_equal(attempt_emit(&d.cx, &d.pb, &plan, &u, sha), OK);
+    bad = u;
+    bad.text = "this is no C", bad.bytes = strlen(bad.text);
+    for (int guess = 1; guess >= 0; guess--) {
+        for (int i = 0; i < AHEAD_MOST; i++) {
+            snprintf(name, sizeof name, "%s%d", guess ? "guess" : "real", i);
+            ahead_add(a, &bad, name, guess != 0);
+        }
+        ahead_wait(&d.cx, a);
+        ahead_add(a, &u, sha, false);
+        ahead_wait(&d.cx, a);
+        assert_int_equal(ahead_take(&d.cx, a, &u, sha, &err, &m), guess);
+        if (guess) mod_free(m);
+    }
+    assert_true(ahead_take(&d.cx, a, &bad, "real0", &err, &m)); /* who is no guess stays */
+    ahead_free(a);
     close_desk(&d);
 }
 
@@ -520,7 +604,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(strategies),           T(a_beam_steps_to_neighbours), T(strategies_that_do_not_go_together),
         T(combinations),         T(nothing_is_built_twice),     T(compilers_have_a_budget),
-        T(units_on_their_way),   T(a_tie_is_a_result),          T(the_incumbent_is_guarded),
+        T(units_on_their_way),   T(who_would_be_next),          T(guesses_change_nothing),
+        T(guesses_make_room),    T(a_tie_is_a_result),          T(the_incumbent_is_guarded),
         T(samples_without_time), T(an_audit_of_the_staging),    T(cold_memory_is_not_met_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
