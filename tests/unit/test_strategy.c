@@ -426,7 +426,7 @@ static void the_incumbent_is_guarded(void **state) {
                 {disturbed_race, true, false}};
     for (int i = 0; i < COUNT(rows); i++) {
         Desk d;
-        open_desk(&d);
+        open_desk_for(&d, ISA_PORTABLE);
         Planted *p = plant(&d, rows[i].race);
         Search *s = prepare(&d, EFFORT_MEASURE);
         s->builders = 1;
@@ -447,7 +447,7 @@ static void a_tie_is_a_result(void **state) {
     (void)state;
     for (int clear = 0; clear < 2; clear++) {
         Desk d;
-        open_desk(&d);
+        open_desk_for(&d, ISA_PORTABLE);
         plant(&d, clear ? clear_race : close_race);
         Search *s = prepare(&d, EFFORT_MEASURE);
         s->builders = 1;
