@@ -83,6 +83,8 @@ static int draw(Desk *d) {
 static bool build(Desk *d, const char *guest) {
     static char path[MOST + 2][PATH_MAX], said[4000];
     const char *argv[MOST_WORDS + MOST] = {"/usr/bin/env", "aarch64-linux-gnu-gcc", "-static", "-w", "-pipe", "-o"};
+    const Unit *u[MOST];
+    bool taken[MOST] = {false};
     char flags[1024], out[PATH_MAX];
     int argc = 6;
     Buf table = buf_new(d->match[0].cx.a);
@@ -93,14 +95,17 @@ static bool build(Desk *d, const char *guest) {
     for (char *w = strtok(flags, " "); w && argc < MOST_WORDS - 4; w = strtok(NULL, " "))
         if (!str_eq(w, "-shared") && !str_eq(w, "-nostdlib") && !str_eq(w, "-fPIC")) argv[argc++] = w;
     argv[argc++] = "-O1";
+    for (int i = 0; i < d->n; i++) u[i] = &d->match[i].unit;
     for (int i = 0; i < d->n; i++) {
+        buf_fmt(&table, "K %s;\n", u[i]->entry);
+        if (taken[i]) continue;
         char name[32];
+        Buf text = buf_new(d->match[0].cx.a);
         snprintf(name, sizeof name, "%d.c", i);
-        const Unit *u = &d->match[i].unit;
-        if (!put(d, name, u->text, u->bytes)) return printf("# cannot write %s\n", name), false;
+        batch_join(d->match[0].cx.a, u, taken, i, d->n, &text);
+        if (!put(d, name, text.s, text.n)) return printf("# cannot write %s\n", name), false;
         snprintf(path[i], sizeof path[i], "%s/%d.c", d->dir, i);
         argv[argc++] = path[i];
-        buf_fmt(&table, "K %s;\n", u->entry);
     }
     buf_str(&table, "K *const guest_kernels[] = {");
     for (int i = 0; i < d->n; i++) buf_fmt(&table, "%s, ", d->match[i].unit.entry);

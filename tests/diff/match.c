@@ -305,9 +305,7 @@ static const char *item_end(const char *s) {
     return s;
 }
 
-/* One text of all units with the head of u[first]: what several have word for word stands there once. A compiler's time
- * goes into its start and into these. */
-static void join_units(Arena *a, const Unit *const *u, bool *taken, int first, int n, Buf *out) {
+void batch_join(Arena *a, const Unit *const *u, bool *taken, int first, int n, Buf *out) {
     Hash *seen = NULL;
     int nseen = 0, cap = 0;
     for (int i = first; i < n; i++) {
@@ -348,7 +346,7 @@ bool batch_build(Batch *b, const Compiler *cc, Isa isa, const char *less, const 
     for (int i = 0; i < n && built; i++) {
         if (taken[i]) continue;
         Buf text = buf_new(a);
-        join_units(a, u, taken, i, n, &text);
+        batch_join(a, u, taken, i, n, &text);
         argv[argc] = arena_printf(a, "%s/%d.c", dir, i);
         built = os_write_atomic(argv[argc], text.s, text.n, 0600, false) == 0;
         if (!built) snprintf(b->why, sizeof b->why, "cannot write %s", argv[argc]);

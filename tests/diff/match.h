@@ -50,6 +50,10 @@ void match_free(Match *p);
  */
 int64_t same_bits(Ty ty, const void *x, const void *y, int64_t n);
 
+/* One text of all units with the head of u[first] that no text has yet (taken): what several have word for word stands
+ * there once. A compiler's time goes into its start and into these. */
+void batch_join(Arena *a, const Unit *const *u, bool *taken, int first, int n, Buf *out);
+
 /* One shared object of several units, compiled by one call of the compiler. */
 typedef struct Batch {
     void *handle;
