@@ -26,8 +26,7 @@ static int draw(const Caps *c, Rng *r, int d) {
     case DIM_ahead: return c->kind == KIND_CUDA && !rng_int(r, 3) ? v : 0;
     case DIM_W: return rng_int(r, 2) ? 1 << rng_int(r, 8) : v; /* most rows are short: wide plans are mostly tail */
     case DIM_stat: return rng_int(r, 2) ? v : STAT_TWO_PASS;
-    case DIM_tail:
-        return rng_int(r, 6) ? TAIL_GUARDED : v != TAIL_HEAD_SHIFT || c->kind == KIND_HOST ? v : TAIL_GUARDED;
+    case DIM_tail: return rng_int(r, c->kind == KIND_HOST ? 6 : 8) ? TAIL_GUARDED : v;
     case DIM_acc:
     case DIM_flight:
     case DIM_V: return rng_int(r, 2) ? v : info->legal[0];
@@ -65,7 +64,8 @@ Plan randplan(Cx *cx, const Problem *pb, Rng *r, int *draws) {
         if (p.grid && p.ahead && !p.stages) p.stages = 1 + rng_int(r, 4);
         if (!p.grid || !p.stages) p.ahead = 0;
         if (p.grid && p.overlap == OVERLAP_FETCH) p.overlap = OVERLAP_ON;
-        if (p.tail == TAIL_HEAD_SHIFT && rng_int(r, 8)) { /* else it is hardly ever legal */
+        if (p.tail == TAIL_HEAD_SHIFT && pb->caps.kind == KIND_HOST &&
+            rng_int(r, 8)) { /* else it is hardly ever legal */
             p.V = 1, p.flight = 1 + rng_int(r, 2), p.stat = rng_int(r, 2) ? STAT_SHIFTED : STAT_TWO_PASS;
             p.W = 2 << rng_int(r, 6);
         }
