@@ -22,8 +22,9 @@ complete_first() { # what bash offers after `rowfold <word>`
     printf '%s\n' "${COMPREPLY[@]}"
 }
 offers_all() {
-    local sub
-    for sub in $subcommands; do complete_first '' | grep -qx "$sub" || { echo "$sub is not offered"; return 1; }; done
+    local sub offered
+    offered=$(complete_first '') # whole: a pipe that grep leaves early would fail
+    for sub in $subcommands; do grep -qx "$sub" <<<"$offered" || { echo "$sub is not offered"; return 1; }; done
 }
 check 'bash completion offers every subcommand' offers_all
 check 'bash completion narrows' test "$(complete_first tu)" = tune
