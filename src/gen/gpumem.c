@@ -140,6 +140,13 @@ static void count_loads(Emit *e, const Ins *in, int n) {
     e->loads_here[in->param] += n;
 }
 
+/* Which lanes load: NULL: all. A row that is done once more must not read what the row itself is writing. */
+static const char *loads_where(Emit *e, const Ins *in, const Step *s, int f, int v) {
+    const char *active = gpu_active(e, s, f, v), *alive = gpu_alive(e);
+    if (!alive || e->k->prog->param[in->param].dir == DIR_IN) return active;
+    return active ? gpu_both(e, active, alive) : emit_text(e, "(%s)", alive);
+}
+
 /* Words `w`0, `w`1 ... of a pack, declared and loaded. */
 void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
     const Ins *in = gpu_at(e, i);
@@ -151,7 +158,7 @@ void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
     for (int j = 0; j < pieces * k.words; j++) buf_fmt(&names, "%s%s%d = 0", j ? ", " : "", w, j);
     line(e, "u32 %s;", names.s);
     for (int j = 0; j < pieces; j++) {
-        const char *if_active = gpu_active(e, s, f, j * k.each);
+        const char *if_active = loads_where(e, in, s, f, j * k.each);
         Buf b = buf_new(e->cx->a);
         for (int q = 0; q < k.words; q++) buf_fmt(&b, "%s%d, ", w, j * k.words + q);
         const char *rest = emit_text(e, "%s%s", spot(e, in, s, f, j * k.each), hint);
@@ -165,8 +172,8 @@ void gpu_load_words(Emit *e, int i, const Step *s, int f, const char *w) {
                 const char *to = emit_text(e, "%s%d", w, word_at(&k, v));
                 if (k.bytes == 8) to = emit_text(e, "%s, %s%d", to, w, word_at(&k, v) + 1);
                 count_loads(e, in, v < left); /* else in no lane */
-                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", gpu_active(e, s, f, v), k.bytes, to, shift_at(&k, v),
-                     k.bytes, how, spot(e, in, s, f, v), hint);
+                line(e, "if %s put%d(%s, %d, lde%d_%s(%s%s));", loads_where(e, in, s, f, v), k.bytes, to,
+                     shift_at(&k, v), k.bytes, how, spot(e, in, s, f, v), hint);
             }
             if (!may) continue;
             line(e, "#else");

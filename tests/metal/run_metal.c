@@ -205,11 +205,11 @@ static void kernels(Desk *d, int64_t from, int64_t step) {
 }
 
 /* Every kernel of the library that the plans are for, with each of them. */
-static void listed(Desk *d, const char *const *plans, int nplans, const int64_t *length, int nlengths) {
+static void listed(Desk *d, Ty ty, const char *const *plans, int nplans, const int64_t *length, int nlengths) {
     const Caps caps = machine();
     Cx cx = {.a = arena_new(NULL, NULL)};
     LibKernel *lib;
-    int n = 0, count = library_read(&cx, TY_BF16, &lib);
+    int n = 0, count = library_read(&cx, ty, &lib);
     for (int at = 0; at < count * nplans * nlengths; at++) {
         const int i = at / nplans / nlengths;
         Case *c = &batch[n];
@@ -234,7 +234,7 @@ static void segments(Desk *d) {
                                         "W=32 V=8 segments=on",     "W=256 V=4 segments=on early=on",
                                         "W=16 V=1 P=8 segments=on", "W=8 V=4 P=3 segments=on"};
     static const int64_t length[] = {64, 16, 128, 8, 4};
-    listed(d, plans, COUNT(plans), length, COUNT(length));
+    listed(d, TY_BF16, plans, COUNT(plans), length, COUNT(length));
 }
 
 static void pairs(Desk *d) {
@@ -242,7 +242,15 @@ static void pairs(Desk *d) {
                                         "W=512 V=1 flight=2 stat=online combine=pair",
                                         "W=8 V=2 P=4 stat=online combine=pair"};
     static const int64_t length[] = {300, 37};
-    listed(d, plans, COUNT(plans), length, COUNT(length));
+    listed(d, TY_BF16, plans, COUNT(plans), length, COUNT(length));
+}
+
+/* Five rows in tiles of several: those past the last read nothing that the last one writes. */
+static void outputs(Desk *d) {
+    static const char *const plans[] = {"W=64 V=4 P=2 hold.c=output", "W=32 V=2 P=4 hold.e=output",
+                                        "W=480 V=1 P=2 flight=4 fuse=off early=on grid=1 hold.x=shared hold.c=output"};
+    static const int64_t length[] = {37, 1024, 769};
+    listed(d, TY_F32, plans, COUNT(plans), length, COUNT(length));
 }
 
 static void random_pairs(Desk *d, int64_t pairs, uint64_t seed) {
@@ -370,7 +378,8 @@ int main(int argc, char **argv) {
     if (argc > 3) str_i64(argv[3], &y);
     setvbuf(stdout, NULL, _IOLBF, 0);
     /* Both compilers make what is run: clang++ the long lists, in two thirds of g++'s time. */
-    const bool listed = str_eq(what, "kernels") || str_eq(what, "segments") || str_eq(what, "pairs");
+    const bool listed =
+        str_eq(what, "kernels") || str_eq(what, "segments") || str_eq(what, "pairs") || str_eq(what, "outputs");
     if (str_eq(what, "syntax") ? !desk_open(&d, "CXX2", "clang++")
                                : !(listed && msl_open(&d.msl, "CXX", "clang++")) && !desk_open(&d, "CXX", "g++"))
         return 0;
@@ -389,6 +398,10 @@ int main(int argc, char **argv) {
     if (str_eq(what, "pairs")) {
         pairs(&d);
         return verdict(&d, "maxima and sums that meet together have the interpreter's bits");
+    }
+    if (str_eq(what, "outputs")) {
+        outputs(&d);
+        return verdict(&d, "rows of tiles that are not full leave the outputs that values are held in alone");
     }
     if (str_eq(what, "faults")) {
         catch_faults(&d);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { FREE, ALU, DIV, SPECIAL, CONVERT, MEMORY };
-enum { PAIR_OPS = 8 }; /* operations of a fold2 */
+enum { PAIR_OPS = 8, LOG_OPS = 6 }; /* operations of a fold2; of a logarithm */
 enum { LINE_MOST = 8192, FIELDS = 64, DOMAINS = 64, STRIPES = 256, DEPTH = 16, LOADS = 1 << 14 };
 
 static int op_class(const char *op) { /* -1: an unknown operator */
@@ -304,6 +304,12 @@ static bool segment_store(Reader *r, const char *param, Type t) {
     return true;
 }
 
+static void operator(Reader *r, const char *name, int cls, Type t, char rank) {
+    const int ops = same_text(name, "log") || same_text(name, "log2") ? LOG_OPS : 1;
+    for (int i = 0; i < ops; i++) op_add(r, same_text(name, "div") && by_power_of_two(r, t) ? ALU : cls, rank);
+    if (same_text(name, "sigmoid")) op_add(r, DIV, rank);
+}
+
 static bool instruction(Reader *r) {
     const bool makes = *field(r, 0) == '%';
     const int o = makes ? 2 : 0;
@@ -330,8 +336,10 @@ static bool instruction(Reader *r) {
     const int cls = dot ? op_class(dot) : -1;
     const bool needs_class = same_text(op, "op") || !strncmp(op, "fold", 4) || same_text(op, "packfold");
     if (needs_class && cls < 0) return wrong(r, "an unknown operator");
-    if (same_text(op, "op") || same_text(op, "fold"))
-        op_add(r, cls == DIV && same_text(op, "op") && same_text(dot, "div") && by_power_of_two(r, t) ? ALU : cls, own);
+    if (same_text(op, "op"))
+        operator(r, dot, cls, t, own);
+    else if (same_text(op, "fold"))
+        op_add(r, cls, own);
     else if (same_text(op, "fold2"))
         for (int i = 0; i < PAIR_OPS; i++) op_add(r, cls, own);
     else if (same_text(op, "packfold"))
