@@ -72,6 +72,9 @@ static void test_fit(void **state) {
         if (str_eq(p->coef[i].name, "special")) assert_true(fabs(log(fit.coef[i] / truth[i])) < 0.7);
     /* what is over a hundred times off is no rate of the machine */
     assert_int_equal(calibration_plausible(&cx, p, start, &fit), OK);
+    for (int i = 0; i < p->ncoefs; i++) /* dividers of 512 bits, on an Emerald Rapids that others worked on too */
+        if (str_eq(p->coef[i].name, "div")) fit.coef[i] = 0.135;
+    assert_int_equal(calibration_plausible(&cx, p, start, &fit), OK);
     fit.coef[0] = start[0] * 150;
     assert_int_equal(calibration_plausible(&cx, p, start, &fit), ERR_ARGUMENT);
     assert_string_equal(slug_text(cx.first->slug), "cost.calibration_implausible");
