@@ -72,6 +72,9 @@ Rc calibration_file(Cli *c, const char **text) {
     size_t n;
     const Rc rc = c->o.calibration ? file_read_source(c, c->o.calibration, &read, &n) : RC_OK;
     *text = read;
+    if (read && (!n || memchr(read, 0, n)))
+        return fail(c, F_VALUE, "a file that rowfold calibrate wrote", "--calibration %s is empty, or no text",
+                    c->o.calibration);
     return rc;
 }
 

@@ -83,6 +83,10 @@ for bad in '--seed -1' '--seed x' '--seed 99999999999999999999' '--threads 0' '-
     # shellcheck disable=SC2086  # an option and its value
     check "bad value: $bad" exits 2 'command.value' rf tune x.row $bad
 done
+printf '\0\0' >zeros.calibration
+for file in /dev/null zeros.calibration; do
+    check "a calibration that is none: $file" exits 2 'command.value' rf plan "$kernels/softmax.row" --shape rows=10,n=40 --calibration "$file"
+done
 check 'no file' exits 2 'command.words' rf run
 check 'too many words' exits 2 'one word too many' rf run a b c
 check 'options after words, whatever POSIX says' exits 0 'plans judged' env POSIXLY_CORRECT=1 "$rowfold" plan "$kernels/softmax.row" --shape n=16 --device preset:avx2
