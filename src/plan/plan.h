@@ -108,14 +108,8 @@ static inline void map_owner(int64_t e, int W, int V, int64_t *chunk, int *lane,
 
 /* tail=head-shift: a row that starts `shift` elements behind a line of memory is swept from that line on. Element e
  * comes in step (e + shift) / W, at place (e + shift) mod W; its lane is e mod W as ever, so that every place has the
- * elements of one lane, in their order, and lanes are turned back to where they belong before they meet. */
-static inline int64_t shift_step(int64_t e, int W, int shift) {
-    return (e + shift) / W;
-}
-static inline int shift_place(int64_t e, int W, int shift) {
-    return (int)((e + shift) % W);
-}
-/* What shifts are below: elements of a line of the first output of the mapped axes' elements side by side, where there
+ * elements of one lane, in their order, and lanes are turned back to where they belong before they meet.
+ * What shifts are below: elements of a line of the first output of the mapped axes' elements side by side, where there
  * is none of the first such input, but at most W: a power of two. Its parameter in *param. 0: there is no such tensor.
  */
 int plan_shifts(const Problem *pb, const Plan *plan, uint32_t mapped, int *param);

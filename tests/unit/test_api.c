@@ -604,11 +604,17 @@ static void upper_halves_are_given_back(void **state) {
     enum { UPPER = 1 << 2 | 1 << 6 }; /* of XINUSE: registers' bits 128 to 255, 256 to 511 */
     unsigned a, b, cc, in_use, high;
     float x[ROWS][N] = {{0}}, y[ROWS][N];
-    if (!__builtin_cpu_supports("avx2") || !__get_cpuid_count(13, 1, &a, &b, &cc, &high) || !(a & 4)) skip();
+    if (!__builtin_cpu_supports("avx2") || !__get_cpuid_count(13, 1, &a, &b, &cc, &high) || !(a & 4)) {
+        print_message("# skipped: no AVX2 here, or no xgetbv that tells what is in use\n");
+        skip();
+    }
 #define XINUSE() __asm__ volatile("xgetbv" : "=a"(in_use), "=d"(high) : "c"(1))
     __asm__ volatile("vzeroupper" ::: "memory");
     XINUSE();
-    if (in_use & UPPER) skip(); /* a processor that does not keep track */
+    if (in_use & UPPER) {
+        print_message("# skipped: this processor does not keep track of upper halves\n");
+        skip();
+    }
     rowfold_context *c = context();
     rowfold_program *p = program(c, "softmax", "f32", NULL);
     rowfold_compile_options o = options("n=20");
@@ -627,6 +633,7 @@ static void upper_halves_are_given_back(void **state) {
     rowfold_program_free(p);
     rowfold_context_free(c);
 #else
+    print_message("# skipped: for x86-64\n");
     skip();
 #endif
 }

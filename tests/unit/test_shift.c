@@ -25,7 +25,7 @@ static bool enumerate(int64_t n, int W, int acc, int shift) {
         int64_t chunk;
         int lane, v;
         map_owner(e, W, 1, &chunk, &lane, &v);
-        const int64_t step = shift_step(e, W, shift), place = shift_place(e, W, shift);
+        const int64_t step = (e + shift) / W, place = (e + shift) % W; /* as plan_shifts has it */
         fine &= step * W + place == e + shift && step * W + place > last;
         last = step * W + place;
         fine &= place == (lane + shift) % W;
@@ -245,7 +245,10 @@ static void rows_anywhere(const char *machine, const char *level) {
     Match m[COUNT(row)];
     const Unit *unit[COUNT(row)];
     assert_true(caps_preset(machine, &caps));
-    if (!cpu_has(caps.isa)) skip();
+    if (!cpu_has(caps.isa)) {
+        print_message("# skipped: no %s here\n", machine);
+        skip();
+    }
     caps.has_stream_store = true; /* portable units store plainly where they are told to stream */
     cc_probe(&alloc_libc, NULL, &cc);
     for (int i = 0; i < COUNT(row); i++) {
