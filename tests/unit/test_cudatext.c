@@ -78,6 +78,22 @@ static const struct {
     {"cross_entropy", "cross_entropy", "rows=1024,n=1..4096", "W=128 V=4", TY_BF16, 64},
 };
 
+typedef struct Built {
+    int registers, local, loads;
+} Built;
+
+/* What the compiler made of the text. */
+static Built build(Nvrtc *rtc, const Unit *u, bool loose, const char *what) {
+    Built b;
+    char *cubin;
+    size_t bytes;
+    Fail fail;
+    if (!nvrtc_build(rtc, &alloc_libc, u, arch, loose, &cubin, &bytes, &fail)) fail_msg("%s: %s", what, fail.text);
+    assert_true(cubin_facts(cubin, bytes, &b.registers, &b.local, &b.loads));
+    alloc_libc.put(alloc_libc.user, cubin);
+    return b;
+}
+
 static void test_kernels_compile(void **state) {
     (void)state;
     Nvrtc rtc;
@@ -87,22 +103,15 @@ static void test_kernels_compile(void **state) {
         Problem pb;
         Kern *k;
         Unit u;
-        char *cubin;
-        size_t bytes;
-        Fail fail;
-        int registers, local, loads;
         emit(&cx, "h200", cases[i].file, cases[i].kernel, cases[i].ty, cases[i].shape, cases[i].plan, &pb, &k, &u);
         assert_int_equal(shape_ranged(&k->shape) >= 0, strstr(cases[i].shape, "..") != NULL);
         for (int loose = 0; loose < 2; loose++) {
             if (loose && i % 4) continue;
-            if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, loose, &cubin, &bytes, &fail))
-                fail_msg("%s: %s", cases[i].plan, fail.text);
-            assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
-            if (!u.loads || loads < u.loads)
-                fail_msg("%s %s: %d loads, %d in its text", cases[i].kernel, cases[i].plan, loads, u.loads);
-            if (local || registers > cases[i].registers)
-                fail_msg("%s %s: %d registers, %d local bytes", cases[i].kernel, cases[i].plan, registers, local);
-            alloc_libc.put(alloc_libc.user, cubin);
+            const Built b = build(&rtc, &u, loose, cases[i].plan);
+            if (!u.loads || b.loads < u.loads)
+                fail_msg("%s %s: %d loads, %d in its text", cases[i].kernel, cases[i].plan, b.loads, u.loads);
+            if (b.local || b.registers > cases[i].registers)
+                fail_msg("%s %s: %d registers, %d local bytes", cases[i].kernel, cases[i].plan, b.registers, b.local);
         }
         arena_free(cx.a);
     }
@@ -297,17 +306,11 @@ static void test_holds_stay_apart(void **state) {
         Problem pb;
         Kern *k;
         Unit u;
-        char *cubin;
-        size_t bytes;
-        Fail fail;
-        int registers, local, loads;
         emit(&cx, "h200", "rmsnorm", "rmsnorm", TY_BF16, "rows=4096,n=4096", plans[i], &pb, &k, &u);
-        if (!nvrtc_build(&rtc, &alloc_libc, &u, arch, false, &cubin, &bytes, &fail)) fail_msg("%s", fail.text);
-        assert_true(cubin_facts(cubin, bytes, &registers, &local, &loads));
+        const int loads = build(&rtc, &u, false, plans[i]).loads;
         assert_int_equal(loads, want[i]);
         assert_in_range(u.loads, 1, loads);
         assert_int_equal(u.loads_again, again[i]);
-        alloc_libc.put(alloc_libc.user, cubin);
         arena_free(cx.a);
     }
     nvrtc_close(&rtc);
