@@ -397,7 +397,8 @@ void gpu_store_one(Emit *e, const Ins *in, const char *ok, const char *index, co
 
 /* Words that several elements share are widened in each sweep: by means of a number that is 0, for all that a compiler
  * knows another one in each sweep and for each row, or it would widen them once and keep that, in up to twice as many
- * registers. Plans with early=on have registers to spare, and less to do is sooner there. */
+ * registers. Plans with early=on have registers to spare, and less to do is sooner there; with grid, what is held for
+ * many rows is widened once for as much of it as there are registers. */
 void gpu_get(Emit *e, int i, const Step *s, int f) {
     const Ins *in = gpu_at(e, i);
     const Plan *p = &e->k->plan;
@@ -413,9 +414,9 @@ void gpu_get(Emit *e, int i, const Step *s, int f) {
         return;
     }
     const char *w = emit_text(e, "w%d_%d_", i, f), *z = emit_text(e, "z%d_%d", i, f);
-    const bool hidden = e->words->hides && k.each > 1 && p->early != EARLY_ON, halves = hidden && st->ty == TY_BF16;
-    if (hidden)
-        line(e, "const u32 %s = (u32)(%s >> %d); /* nothing */", z, p->grid ? "row" : "rows", 63 - e->sweep % 8);
+    const bool hidden = e->words->hides && k.each > 1 && p->early != EARLY_ON && !p->grid,
+               halves = hidden && st->ty == TY_BF16;
+    if (hidden) line(e, "const u32 %s = (u32)(rows >> %d); /* nothing */", z, 63 - e->sweep % 8);
     for (int j = 0; j < gpu_stripe_words(e, st); j++)
         line(e, "const u32 %s%d = %s%s;", w, j, stripe_at(e, in, s, f, j),
              hidden && !halves ? emit_text(e, " ^ %s", z) : "");

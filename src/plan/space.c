@@ -330,25 +330,30 @@ static void leave_holds(Cx *cx, Space *s) {
     }
 }
 
-/* One row a group and one group a row go with every width of a row, one accumulator and no copies ahead with every
- * statistic: what was pinned must not fail for want of them, where the values of the default space were made for
- * another. */
+/* One row a group and one group a row go with every width of a row, a barrier with one group a row, one accumulator and
+ * no copies ahead with every statistic: what was pinned must not fail for want of them, where the values of the default
+ * space were made for another. */
 static void leave_way_out(Cx *cx, const Problem *pb, const char *text, int default_W, Space *s) {
     int W = space_least(s, DIM_W), P = space_least(s, DIM_P);
     const bool loose = space_least(s, DIM_stat) != STAT_TWO_PASS || W < default_W; /* fewer lanes keep less */
-    bool stuck[] = {W * P > pb->caps.max_group,
-                    space_least(s, DIM_cluster) > 1 &&
-                        (W % pb->caps.subgroup || P > 1 || space_least(s, DIM_split) > 1),
-                    space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_acc) > 1,
-                    loose && space_least(s, DIM_stages) > 0};
-    static const int dims[] = {DIM_P, DIM_cluster, DIM_acc, DIM_stages};
+    const bool apart =
+        space_least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1 || space_least(s, DIM_split) > 1);
+    const bool meets_barrier = apart || (s->n[DIM_cluster] == 1 && space_least(s, DIM_cluster) == 1);
+    const struct {
+        int dim, value;
+        bool stuck;
+    } way[] = {{DIM_P, 1, W * P > pb->caps.max_group},
+               {DIM_cluster, 1, apart},
+               {DIM_exchange, EXCHANGE_BARRIER, meets_barrier && space_least(s, DIM_exchange) > EXCHANGE_BARRIER},
+               {DIM_acc, 1, space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_acc) > 1},
+               {DIM_stages, 0, loose && space_least(s, DIM_stages) > 0}};
     if (loose) leave_holds(cx, s);
-    for (int k = 0; k < COUNT(dims); k++) {
-        int d = dims[k];
-        if (!stuck[k] || is_named(text, d)) continue;
+    for (int k = 0; k < COUNT(way); k++) {
+        const int d = way[k].dim;
+        if (!way[k].stuck || is_named(text, d)) continue;
         int *value = NEWN(cx->a, int, s->n[d] + 1);
         memcpy(value, s->value[d], (size_t)s->n[d] * sizeof *value);
-        value[s->n[d]++] = d == DIM_stages ? 0 : 1;
+        value[s->n[d]++] = way[k].value;
         s->value[d] = value;
     }
 }

@@ -187,7 +187,7 @@ static void test_words(void **state) {
     } rows[] = {
         {"rmsnorm", "rmsnorm", "W=256 V=8 hold.x=register", "= hi_bf16(w", " ^ z", TY_BF16},
         {"rmsnorm", "rmsnorm", "W=256 V=8 hold.x=register", "(u32)(rows >> 62)", "(u32)(row >>", TY_BF16},
-        {"rmsnorm", "rmsnorm", "W=256 V=8 hold.x=register grid=2", "(u32)(row >> 62)", "(u32)(rows >>", TY_BF16},
+        {"rmsnorm", "rmsnorm", "W=256 V=8 hold.x=register grid=2", "u32 s0[8]", "nothing", TY_BF16},
         {"softmax", "softmax", "W=128 V=8 hold.x=register", "(u32)(rows >> 61)", "(u32)(rows >> 63)", TY_BF16},
         {"rmsnorm", "rmsnorm", "W=256 V=8 hold.x=register", "] ^ z", "lo_", TY_F16},
         {"rmsnorm", "rmsnorm", "W=256 V=8 hold.x=register", "] ^ z", "lo_", TY_F8E4M3},

@@ -30,6 +30,8 @@ static const char programs[] =
     "    axis p = 260\n    z = (x[rows, p] else 0) * 2\n    m = max(z)\n    s = sum(exp(z - m))\n}\n"
     "kernel inplace for rows (x: inout T[rows, n], s: out T[rows, n]) {\n"
     "    m = max(x)\n    e = exp(x - m)\n    x = e / m\n    s = e / sum(e)\n}\n"
+    "kernel after for rows (x: in T[rows, n], r: in T[rows, n], g: in T[n], s: out T[rows, n], y: out T[rows, n]) {\n"
+    "    s = x + r\n    c = s - mean(s)\n    y = c * rsqrt(mean(c * c) + 1e-5) * g\n}\n"
     "kernel two for rows (x: in T[rows, n], y: out T[rows, n]) {\n"
     "    a = x * 2\n    e = exp(a - max(a))\n    y = e * (a + sum(e))\n}\n";
 
@@ -648,19 +650,26 @@ static void way_out(void **state) {
     }
 }
 
-/* Long rows of few lanes: what the default space keeps for many does not fit, and nothing else was left in it. */
-static void few_lanes(void **state) {
+/* Long rows of few lanes, groups that a row has to itself: what the default space keeps for others does not fit. */
+static void other_groups(void **state) {
     (void)state;
-    Fix f;
-    Space s;
-    Entry *entry;
-    int64_t n, legal;
-    fix_at(&f, "softmax", TY_F32, "h200", 1000, 262144);
-    assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
-    assert_int_equal(space_pin(&f.cx, &f.pb, "W=16", &s), OK);
-    assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
-    assert_true(legal > 0);
-    done(&f);
+    static const struct {
+        const char *kernel, *pin;
+        int rows, n;
+    } c[] = {
+        {"softmax", "W=16", 1000, 262144}, {"after", "cluster=1", 64, 4096}, {"after", "cluster=1,W=512", 8, 65536}};
+    for (int i = 0; i < COUNT(c); i++) {
+        Fix f;
+        Space s;
+        Entry *entry;
+        int64_t n, legal;
+        fix_at(&f, c[i].kernel, TY_F32, "h200", c[i].rows, c[i].n);
+        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
+        assert_int_equal(space_pin(&f.cx, &f.pb, c[i].pin, &s), OK);
+        assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
+        if (!legal) fail_msg("%s at %s: none of %lld plans is legal", c[i].kernel, c[i].pin, (long long)n);
+        done(&f);
+    }
 }
 
 static void threads_by_size(void **state) {
@@ -722,7 +731,7 @@ int main(void) {
         cmocka_unit_test(shifts_by_size),
         cmocka_unit_test(space_texts),
         cmocka_unit_test(way_out),
-        cmocka_unit_test(few_lanes),
+        cmocka_unit_test(other_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
