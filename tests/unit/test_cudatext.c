@@ -67,7 +67,7 @@ static const struct {
      TY_BF16, 128},
     {"layernorm", "layernorm", "rows=2048,n=131072",
      "W=256 V=8 cluster=8 stat=shifted hold.x=shared hold.g=shared hold.b=register load=keep stages=2 grid=2 ahead=1 "
-     "min-groups=2 contract=on",
+     "min-groups=2 flight=2 contract=on",
      TY_BF16, 128},
     /* and this 34 while the parts of subgroups came four at a time */
     {"softmax", "softmax", "rows=1024,n=4096", "W=256 V=4 hold.x=register exp=fast div=reciprocal overlap=on", TY_F32,
