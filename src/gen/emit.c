@@ -200,6 +200,19 @@ int64_t emit_room(const Emit *e, const Domain *d) {
     return whole ? ceil_div(n, step) * step : n;
 }
 
+/* May all lanes pass over the steps behind a row's end together? Not those that only load, which are under way side by
+ * side while nothing lies between them, nor those that leave something in registers, which would not be set. */
+static bool passes_over(const Emit *e, const Node *n) {
+    bool loads = false, stores = false;
+    for (int i = n->i0; i < n->i1; i++) {
+        const Ins *in = &e->k->ins[i];
+        if (in->k == K_PUT && e->k->stripe[in->imm].home == HOLD_REGISTER) return false;
+        loads |= in->k == K_LOADP || in->k == K_LOAD1;
+        stores |= in->k == K_STOREP || in->k == K_STORE1;
+    }
+    return e->words && (stores || !loads);
+}
+
 /* A sweep whose size is known at run time: a loop over whole rounds and the steps behind it, or all of them where they
  * are written out. */
 static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, int64_t acc) {
@@ -209,9 +222,15 @@ static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, i
     const char *size = emit_size(e, n->domain),
                *looped = emit_text(e, "%s / %" PRId64 " * %" PRId64, size, step * round, round * F);
     if (!unrolled && d->n_mapped >= step * round) loop_steps(e, n, 0, looped, round, 1);
+    const bool passes = unrolled && passes_over(e, n);
     for (int64_t i = 0; unrolled && i * step < d->n_mapped; i++) {
         Step s = {emit_text(e, "%" PRId64 "l", i * F), i * F, i * F % acc, (i + 1) * step <= least ? -1 : LEFT_SIZE};
+        const bool may = passes && i * step >= i64_max(least, 1);
+        if (may) line(e, "if (%" PRId64 " < %s) {", i * step, size);
+        e->depth += may;
         one_step(e, n, &s);
+        e->depth -= may;
+        if (may) line(e, "}");
     }
     for (int64_t i = 0; !unrolled && i < round; i++) {
         Step s = {i ? emit_text(e, "(%s + %" PRId64 ")", looped, i * F) : emit_text(e, "(%s)", looped), -1, i * F % acc,

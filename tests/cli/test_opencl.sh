@@ -35,6 +35,9 @@ E2
     check 'run: arrays are copied in and out' exits 0 'verdict +right: 2400 ' copied
     check 'run: what is overwritten is kept for the check' exits 0 'verdict +right' rf run "$soft" softmax_inplace --shape rows=8,n=300 --device opencl:0
     check 'run: a tensor without elements' exits 0 'verdict +right: 0 ' rf run "$soft" softmax --shape rows=8,n=0 --device opencl:0
+    for at in 1 70 300; do # of several steps, some of them behind the row's end
+        check "run: $at elements of a kernel for up to 300" exits 0 'verdict +right' rf run "$soft" softmax --shape rows=8,n=1..300 --at n=$at --pin W=32,V=1,hold.x=register,hold.e=shared --device opencl:0
+    done
     check 'no such device' exits 5 'rt.no_device' rf tune "$soft" softmax --shape rows=8,n=30 --device opencl:77
 else
     skip 'tune on an OpenCL device' 'no OpenCL device is here'

@@ -214,6 +214,33 @@ static void test_words(void **state) {
     }
 }
 
+/* Steps behind the end of a row of a range are passed over by all lanes, but not where loads should be under way side
+ * by side, nor where registers are set. */
+static void test_ranged_steps(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *plan;
+        int times; /* steps that may be passed over */
+    } rows[] = {
+        {"rmsnorm", "W=256 V=4 hold.x=register", 3},
+        {"rmsnorm", "W=256 V=4 hold.x=register flight=2", 1},
+        {"softmax", "W=256 V=4 hold.x=register hold.e=shared", 4}, /* the last sweep loops */
+        {"softmax", "W=256 V=4 hold.x=register hold.e=register", 3},
+        {"softmax", "W=256 V=4 hold.x=register hold.e=recompute", 6},
+    };
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        int times = 0;
+        emit(&cx, "h200", rows[i].kernel, rows[i].kernel, TY_F32, "rows=64,n=1..4096", rows[i].plan, &pb, &k, &u);
+        for (const char *at = u.text; (at = strstr(at, " < size0) {\n")); at++) times++;
+        if (times != rows[i].times) fail_msg("%s: %d steps for %d:\n%s", rows[i].plan, times, rows[i].times, u.text);
+        arena_free(cx.a);
+    }
+}
+
 /* What names its arguments once is a macro, and nothing else is. */
 static void test_macros(void **state) {
     (void)state;
@@ -323,6 +350,7 @@ int main(void) {
         cmocka_unit_test(test_random_compile),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_ranged_steps),
         cmocka_unit_test(test_macros),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_spills),
