@@ -40,11 +40,11 @@ static void show(Cli *c, const Json *j) {
     printf("error of the policy %.3f with nominal coefficients, %.3f with "
            "fitted ones\n",
            json_value(j, "error_nominal", 0), json_value(j, "error_fitted", 0));
-    list = trials ? json_get(trials, "held") : NULL;
+    list = json_get(trials ? trials : j, "held");
     if (list && list->child) {
-        printf(
-            "left where they were, since the trials say too little of them (those of other kernels and shapes may say "
-            "more):");
+        printf("left where they were, since %s:",
+               trials ? "the trials say too little of them (those of other kernels and shapes may say more)"
+                      : "they would be a hundred times off (other work on the machine does that)");
         for (const Json *k = list->child; k; k = k->next) printf(" %s", k->s);
         printf("\n");
     }

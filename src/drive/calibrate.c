@@ -209,13 +209,14 @@ Err calibration_text(Cx *cx, json_t *o, const char **out) {
 }
 
 static Err write_out(Cx *cx, const CalibrateRequest *q, const Probe *r, int n, const CostPolicy *p, const Fit *fit,
-                     const char **out) {
+                     uint64_t held, const char **out) {
     Buf caps = buf_new(cx->a);
     caps_print(q->caps, &caps);
     json_t *probes = json_array(), *o = calibration_json(p, q->caps, q->identity, fit);
     for (int i = 0; i < n; i++) json_array_append_new(probes, probe_json(cx, &r[i], p, q->caps, fit->coef));
     json_object_set_new(o, "caps", json_string(caps.s));
     json_object_set_new(o, "probes", probes);
+    json_object_set_new(o, "held", calibration_names(p, held));
     return calibration_text(cx, o, out);
 }
 
@@ -229,13 +230,34 @@ uint64_t calibration_far(const CostPolicy *p, const double *start, const Fit *fi
     return bits;
 }
 
-Err calibration_plausible(Cx *cx, const CostPolicy *p, const double *start, const Fit *fit) {
-    const uint64_t bits = calibration_far(p, start, fit);
-    if (!bits) return OK;
-    const int i = __builtin_ctzll(bits);
-    return diag(cx, S_COST_CALIBRATION_IMPLAUSIBLE, NOWHERE,
-                arena_printf(cx->a, "%.3g to %.3g %s", start[i] / far, start[i] * far, p->coef[i].unit),
-                "the fit gives %s=%.3g, from %.3g", p->coef[i].name, fit->coef[i], start[i]);
+Err calibration_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, Fit *fit,
+                    uint64_t *held) {
+    *held = 0;
+    for (uint64_t away = 1; away;) {
+        const Err err = cost_fit(cx, p, s, n, start, *held, fit);
+        if (err) return err;
+        away = calibration_far(p, start, fit);
+        *held |= away;
+    }
+    return OK;
+}
+
+json_t *calibration_names(const CostPolicy *p, uint64_t bits) {
+    json_t *names = json_array();
+    for (int i = 0; i < p->ncoefs; i++)
+        if (bits >> i & 1) json_array_append_new(names, json_string(p->coef[i].name));
+    return names;
+}
+
+Err calibration_plausible(Cx *cx, const CostPolicy *p, uint64_t held) {
+    const int n = __builtin_popcountll(held);
+    if (4 * n <= p->ncoefs) return OK;
+    Buf names = buf_new(cx->a);
+    for (int i = 0; i < p->ncoefs; i++)
+        if (held >> i & 1) buf_fmt(&names, " %s", p->coef[i].name);
+    return diag(cx, S_COST_CALIBRATION_IMPLAUSIBLE, NOWHERE, "a quarter of them at most",
+                "%d of %d coefficients would be over a hundred times from where they started:%s", n, p->ncoefs,
+                names.s);
 }
 
 /* Every work at every place, then the single ones. */
@@ -259,6 +281,7 @@ Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
     double nominal[MAX_COEFS] = {0};
     const CostPolicy *p;
     Fit fit;
+    uint64_t held = 0;
     int nsamples = 0;
     int64_t t0 = t_now_ns();
     Err err = cost_find(cx, "roofline", &p);
@@ -278,9 +301,9 @@ Err drive_calibrate(Cx *cx, const CalibrateRequest *q, const char **out) {
         err = diag(cx, S_RT_NOT_OFFERED, NOWHERE, NULL, "none of %d probes was built; the first: %s", n,
                    probe[0].refused);
     if (!err) cost_nominal(p, q->caps, nominal);
-    if (!err) err = cost_fit(cx, p, samples, nsamples, nominal, 0, &fit);
-    if (!err) err = calibration_plausible(cx, p, nominal, &fit);
-    if (!err) err = write_out(cx, q, probe, n, p, &fit, out);
+    if (!err) err = calibration_fit(cx, p, samples, nsamples, nominal, &fit, &held);
+    if (!err) err = calibration_plausible(cx, p, held);
+    if (!err) err = write_out(cx, q, probe, n, p, &fit, held, out);
     return err;
 }
 

@@ -80,10 +80,14 @@ Err calibration_read(Cx *cx, const char *text, size_t n, const char *identity, c
 
 /* The parts of such a file that do not tell of probes; and its text, under its hash. Takes o. */
 struct json_t;
-/* cost.calibration_implausible where a coefficient is over a hundred times from where the fit started. */
-Err calibration_plausible(Cx *cx, const CostPolicy *p, const double *start, const Fit *fit);
 /* Coefficients, as bits, that are over a hundred times from where they started. */
 uint64_t calibration_far(const CostPolicy *p, const double *start, const Fit *fit);
+/* A fit in which those stay where they were, and which they are. */
+Err calibration_fit(Cx *cx, const CostPolicy *p, const FitSample *s, int n, const double *start, Fit *fit,
+                    uint64_t *held);
+/* cost.calibration_implausible where they are over a quarter of all, so that something else was measured. */
+Err calibration_plausible(Cx *cx, const CostPolicy *p, uint64_t held);
+struct json_t *calibration_names(const CostPolicy *p, uint64_t bits);
 struct json_t *calibration_json(const CostPolicy *p, const Caps *caps, const char *identity, const Fit *fit);
 Err calibration_text(Cx *cx, struct json_t *o, const char **out);
 

@@ -226,22 +226,14 @@ Err foresee_fit(Cx *cx, const ForeseeRequest *q, const char **out) {
         s[i] = (FitSample){x->demand, x->launch, x->caps, past_ns(&x->t), x->problem};
         buf_fmt(&all, "%s %s %.17g\n", x->key.sha, x->t.plan, s[i].ns);
     }
-    /* Few trials may pull a coefficient anywhere: one that they cannot tell stays where it was. */
-    uint64_t held = 0, far;
-    do {
-        err = cost_fit(cx, of, s, p.n, start, held, &fit);
-        far = err ? 0 : calibration_far(of, start, &fit);
-        held |= far;
-    } while (far);
+    uint64_t held;
+    err = calibration_fit(cx, of, s, p.n, start, &fit, &held); /* few trials may pull a coefficient anywhere */
     if (err) return err;
-    json_t *untold = json_array();
-    for (int i = 0; i < of->ncoefs; i++)
-        if (held >> i & 1) json_array_append_new(untold, json_string(of->coef[i].name));
     char sha[65];
     sha256_hex(all.s, all.n, sha);
     json_t *o = calibration_json(of, p.item[0].caps, device, &fit);
     json_object_set_new(o, "trials",
                         json_pack("{s:i,s:i,s:i,s:s,s:s,s:o}", "count", p.n, "problems", p.problems, "unreadable",
-                                  p.unreadable, "sha256", sha, "on_top_of", hash, "held", untold));
+                                  p.unreadable, "sha256", sha, "on_top_of", hash, "held", calibration_names(of, held)));
     return calibration_text(cx, o, out);
 }
