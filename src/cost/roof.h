@@ -45,7 +45,7 @@ enum {
     BROUGHT,
     CROWDED,
     SOON,
-    CLUSTERED,
+    REFILL,
     BRING,
     DRIFT,
     DISPATCH,

@@ -1,5 +1,5 @@
 /* Seconds of a launch on a GPU: groups side by side, as many as a unit has room for; the rest waits for their places.
- *   join(crowd * (memory + cache + arithmetic + special + waves * path) + cramped, dispatch)
+ *   join(crowd * (memory + cache + arithmetic + special + waves * path) + cramped + refill + ahead, dispatch)
  * memory: bytes that the last cache does not have; cache: all that passes it; arithmetic, special: instructions of the
  * busiest unit, idle lanes and a last, partial wave included; path: what a group waits for from start to end; waves:
  * how often groups follow each other in one place; crowd: groups of one launch on few units, because launches that
@@ -59,16 +59,24 @@ static double missed(const Demand *d, const Caps *caps, const Launch *l, const d
     return miss;
 }
 
-/* Launches that wait on units leave the groups of the next few places, which lie on the fewer units the more wait:
- * most where there is room for three more, and the work takes longer than the next launch to come. Groups that leave
- * schedulers idle share a unit well. */
+/* Where units have room for several launches, many wait, and leave a launch the places of few units: most where there
+ * is room for four, and the work takes longer than the next launch to come. Groups that leave schedulers idle share a
+ * unit well, and groups of a cluster are spread over units. */
 static double crowd(double rooms, double groups, double subgroups, const Caps *caps, const Launch *l, const double *k,
                     double work) {
-    if (!l->queued || !(work > 0)) return 1;
-    const double full = fmin(1, fmax(0, rooms - 0.5) / 3), meet = fmin(1, groups / roof_units(caps));
+    if (!l->queued || rooms < 2 || !(work > 0)) return 1;
+    const double full = fmin(1, rooms / 4), meet = fmin(1, groups / roof_units(caps));
     const double busy = fmin(1, subgroups / SCHEDULERS);
+    const double spread = fmin(1, 2 / sqrt(roof_at_least_1(l->groups_per_row)));
     const double soon = pow(k[SOON] * roof_ns / work, 4);
-    return 1 + k[l->groups_per_row > 1 ? CLUSTERED : CROWDED] * full * meet * busy / (1 + soon);
+    return 1 + k[CROWDED] * full * meet * busy * spread / (1 + soon);
+}
+
+/* Groups of a launch that waits in all places of all units start, and so end, at once: only then does the dispatcher
+ * start those of the next. */
+static double refill(double places, double groups, const Caps *caps, const Launch *l) {
+    const double all = places * roof_units(caps);
+    return l->queued && places >= UNIT_GROUPS && groups <= all && 2 * groups > all ? 1 : 0;
 }
 
 /* What the sweeps of a lane wait for: as many packs are on their way as there are registers for. */
@@ -105,10 +113,10 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double arithmetic = issued * (n[COST_ALU] / k[ALU] + n[COST_DIV] / k[DIV] + accesses / k[ACCESS]) * roof_ns;
     const double functions = n[COST_SPECIAL] + WHOLE_OPS * d->lane_whole;
     const double special = issued * functions / k[SPECIAL] * roof_ns;
-    const double path =
-        (k[ROW] + (n[COST_DIV] + d->lane_alone) * k[QUOTIENT] + functions * k[FUNCTION] +
-         waits(d, l, k, packs) * (1 + k[FAR] * far) + d->join_levels * k[STEP] + d->barriers * meeting) *
-        roof_ns;
+    const double path = (k[ROW] + (n[COST_DIV] + d->lane_alone) * k[QUOTIENT] + functions * k[FUNCTION] +
+                         waits(d, l, k, packs) * (1 + k[FAR] * (l->brought ? 0 : far)) + d->join_levels * k[STEP] +
+                         d->barriers * meeting) *
+                        roof_ns;
     const double lines = of_unit * l->rows_per_group * roof_first(d) / share / LINE;
     const double ahead = l->brought ? lines * k[BRING] * roof_ns : 0;
     const double waves = roof_at_least_1(groups / roof_units(caps) / places);
@@ -117,6 +125,7 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double cramped = l->overlap && rooms > 1 && rooms < 2 ? k[CRAMPED] * roof_ns : 0;
     const double started = l->resident ? fmin(groups, l->resident * roof_units(caps)) : groups;
     const double dispatch = started * k[DISPATCH] * roof_ns;
+    const double refilled = refill(places, groups, caps, l) * dispatch * k[REFILL];
     score_add(out, "memory", "s", memory);
     score_add(out, "cache", "s", cache);
     score_add(out, "arithmetic", "s", arithmetic);
@@ -126,6 +135,7 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     score_add(out, "crowd", "", crowds);
     score_add(out, "cramped", "s", cramped);
     score_add(out, "dispatch", "s", dispatch);
+    score_add(out, "refill", "s", refilled);
     score_add(out, "ahead", "s", ahead);
-    return cbrt(pow(work * crowds + cramped + ahead, 3) + pow(dispatch, 3));
+    return cbrt(pow(work * crowds + cramped + refilled + ahead, 3) + pow(dispatch, 3));
 }

@@ -15,7 +15,8 @@
 
 enum {
     PAIR_OPS = 8, /* of a fold of values with their indexes: instructions of GPUs, counted in compiled code */
-    LOG_OPS = 6   /* of a logarithm, as exponentials: by times measured on a GPU */
+    LOG_OPS = 6,  /* of a logarithm, as exponentials: by times measured on a GPU */
+    EXACT = 2     /* times as long as the hardware's takes an exact exponential outside of sweeps: likewise */
 };
 static const double too_large = 9007199254740992.0; /* 2^53: above it sums are no longer exact */
 
@@ -40,6 +41,7 @@ typedef struct Tally {
     double *turn, *level;     /* by instruction: exchanges, and levels of trees, that it waits for */
     double first[MAX_PARAMS]; /* elements of a parameter first touched */
     bool guarded[MAX_PARAMS]; /* read at other places than its own */
+    bool met;                 /* lanes have met before */
 } Tally;
 
 static Times times(const Tally *t, const Ins *in, double loop) {
@@ -112,21 +114,23 @@ static void touch(Tally *t, int i, double loop, bool store) {
     t->guarded[in->param] |= in->k == K_LOAD1 && in->a[1] >= 0;
 }
 
+static bool of_rows(const Prog *p, const Param *q) {
+    for (int d = 0; d < q->rank; d++)
+        if (p->row_axes >> q->axis[d] & 1) return true;
+    return false;
+}
+
 /* And of those what all rows read alike, in *weights. */
 static double first_read(const Tally *t, double *weights) {
     double bytes = 0;
     for (int p = 0; p < t->k->prog->nparams; p++) {
         const Param *q = &t->k->prog->param[p];
         double own = 1;
-        bool of_rows = false;
         for (int d = 0; d < q->rank; d++)
-            if (t->k->prog->row_axes >> q->axis[d] & 1)
-                of_rows = true;
-            else
-                own *= (double)t->k->shape.n[q->axis[d]];
+            if (!(t->k->prog->row_axes >> q->axis[d] & 1)) own *= (double)t->k->shape.n[q->axis[d]];
         double first = (t->guarded[p] || t->first[p] < own ? t->first[p] : own) * ty_bytes(q->ty);
         bytes += first;
-        if (!of_rows) *weights += first;
+        if (!of_rows(t->k->prog, q)) *weights += first;
     }
     return bytes;
 }
@@ -153,7 +157,8 @@ static void count_ins(Tally *t, int i, double loop) {
         add(&d->lane_ops[cost], &d->row_ops[cost], m, log ? LOG_OPS : 1);
         if (in->op == OP_SIGMOID) add_op(d, COST_DIV, m);
         if (in->op == OP_CAST && !ty_is_float(in->ty) && ty_is_float(k->ins[in->a[0]].ty)) d->lane_whole += m.lane;
-        if (!t->sweep && cost == COST_SPECIAL) d->lane_alone += m.lane;
+        if (!t->sweep && cost == COST_SPECIAL)
+            d->lane_alone += in->op == OP_EXP && k->plan.exp != EXP_FAST ? EXACT * m.lane : m.lane;
         break;
     }
     case K_SEG:
@@ -243,6 +248,7 @@ static void count_joins(Tally *t, const Node *nd, double loop) {
         if (join || in->k == K_JOIN2I) d->shared_bytes += partials * ty_bytes(in->ty) * k->plan.P;
     }
     d->join_levels += loop * levels;
+    t->met |= turns > 0;
     if (exchanged) d->barriers += loop * turns;
 }
 
@@ -261,10 +267,21 @@ static double chain(const Tally *t, const Node *nd) {
     return sets ? fmax(folds, steps) : folds;
 }
 
-static bool loads(const Kern *k, const Node *nd) {
-    for (int i = nd->i0; i < nd->i1; i++)
-        if (k->ins[i].k == K_LOADP || k->ins[i].k == K_LOAD1) return true;
-    return false;
+/* Does what follows wait for its loads? With early=on what all rows share came before lanes met, and a sweep of that
+ * waits for nothing, by times measured on a GPU also where it loads of a row what none before it did. */
+static bool waits(const Tally *t, const Node *nd, double loop) {
+    const Kern *k = t->k;
+    bool loads = false, early = false, again = false;
+    for (int i = nd->i0; i < nd->i1; i++) {
+        const Ins *in = &k->ins[i];
+        if (in->k != K_LOADP && in->k != K_LOAD1) continue;
+        loads = true;
+        if (of_rows(k->prog, &k->prog->param[in->param]))
+            again |= t->first[in->param] > 0;
+        else
+            early |= in->k == K_LOADP && k->plan.early == EARLY_ON && t->met && loop == 1;
+    }
+    return loads && (again || !early);
 }
 
 /* What a group does before its first row is no row's: only what it reads is counted. */
@@ -301,7 +318,7 @@ static void count_nodes(Tally *t, int first, double loop) {
             t->d->lane_rounds += loop * (double)t->slots;
             t->d->lane_packs += loop * (double)t->packs;
             t->d->lane_chain += loop * chain(t, nd);
-            if (loads(k, nd)) t->d->lane_waits += loop;
+            if (waits(t, nd, loop)) t->d->lane_waits += loop;
             if (!t->n) continue;
         } else {
             count_joins(t, nd, loop);

@@ -64,7 +64,7 @@ typedef struct Demand {
     double lane_chain;  /* operations of a lane that wait for each other, in sweeps that reduce */
     double lane_waits;  /* sweeps that load: what follows waits for the first of its loads */
     double lane_shared; /* elements that a lane moves to and from stripes in on-chip memory */
-    double lane_alone;  /* special functions of a lane outside of sweeps */
+    double lane_alone;  /* special functions of a lane outside of sweeps, an exact exponential twice */
     double lane_whole;  /* conversions of a lane from real to whole numbers */
     double collectives; /* joins over lanes, per row */
     double join_levels; /* of joining trees, one after the other: joins that do not wait for each other share them */

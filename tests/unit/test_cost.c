@@ -295,6 +295,24 @@ static void roofline_knows_places_of_gpus(void **state) {
     assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "cramped") == 0);
     cramped.rows = 8 * 132;
     assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "cramped") == 0);
+    /* nor does a part of the next launch crowd it: room for 5 groups of a unit beside 4 of them, or for 8 */
+    cramped = early, cramped.rows = 5 * 132;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "crowd") == 1);
+    cramped.rows = 4 * 132;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &cramped, "")}[0], "crowd") > 1);
+    /* launches of as many groups as units can have leave no place where the next could wait */
+    Launch fills = LAUNCH(4096, 64, 32, 1);
+    fills.overlap = fills.queued = true;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &fills, "")}[0], "refill") > 0);
+    Launch other = fills;
+    other.queued = false;
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &other, "")}[0], "refill") == 0);
+    other = fills, other.rows = 2112; /* room for two */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &other, "")}[0], "refill") == 0);
+    other = fills, other.rows = 4225; /* not for one */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &other, "")}[0], "refill") == 0);
+    other = fills, other.lanes = 128, other.rows = 2048; /* places for 16 groups of a unit */
+    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &other, "")}[0], "refill") == 0);
     /* groups that leave schedulers idle crowd less */
     Launch small = early;
     small.lanes = 32;
@@ -304,7 +322,11 @@ static void roofline_knows_places_of_gpus(void **state) {
     Launch shared = early; /* those whose rows several groups share crowd too, and meet sooner by bytes than at a
                               barrier, and latest in device memory */
     shared.groups_per_row = 2;
-    assert_true(term(&(Score[]){score(cx, "roofline", &d, &c, &shared, "")}[0], "crowd") > 1);
+    Launch spread = shared; /* as many groups, of clusters of more, which lie on more units */
+    spread.groups_per_row = 16, spread.rows = 16;
+    const double close = term(&(Score[]){score(cx, "roofline", &d, &c, &shared, "")}[0], "crowd");
+    const double apart = term(&(Score[]){score(cx, "roofline", &d, &c, &spread, "")}[0], "crowd");
+    assert_true(apart > 1 && apart < close);
     d.barriers = 1;
     Launch bytes = shared, split = shared;
     bytes.bytes = true, split.split = true;
@@ -328,15 +350,22 @@ static void roofline_knows_places_of_gpus(void **state) {
     few.registers = 64; /* but not more than there are */
     a = score(cx, "roofline", &packs, &c, &few, "");
     assert_true(term(&a, "path") == term(&b, "path"));
+    few.copies = many.copies = 100; /* what is not in the cache is further away, unless it is brought there before */
+    Score far = score(cx, "roofline", &packs, &c, &few, "");
+    assert_true(term(&far, "path") > term(&a, "path"));
+    few.brought = true;
+    far = score(cx, "roofline", &packs, &c, &few, "");
+    assert_true(term(&far, "path") == term(&a, "path"));
+    few.copies = 0, few.brought = false;
     packs.lane_whole = 32; /* whole numbers come from where special functions do */
     b = score(cx, "roofline", &packs, &c, &few, "");
     assert_true(term(&b, "special") > term(&a, "special") && term(&b, "path") > term(&a, "path"));
     /* rows of 4 lanes lie apart: 8 lines for one access of a subgroup, where 4 would do */
     Demand m = demand(2, 1, false);
     m.lane = (Bytes){.global_read = 4000}, m.lane_ops[COST_MEMORY] = 1000;
-    Launch whole = LAUNCH(4096, 32, 32, 1), apart = LAUNCH(4096 * 8, 4, 32, 8);
-    whole.pack = apart.pack = 4;
-    Score one = score(cx, "roofline", &m, &c, &whole, ""), eight = score(cx, "roofline", &m, &c, &apart, "");
+    Launch whole = LAUNCH(4096, 32, 32, 1), parts = LAUNCH(4096 * 8, 4, 32, 8);
+    whole.pack = parts.pack = 4;
+    Score one = score(cx, "roofline", &m, &c, &whole, ""), eight = score(cx, "roofline", &m, &c, &parts, "");
     assert_true(fabs(term(&eight, "arithmetic") / term(&one, "arithmetic") - 2) < 1e-9);
     arena_free(cx->a);
 }
