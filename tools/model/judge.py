@@ -284,12 +284,12 @@ def main():
                 worst = sorted(problems, key=lambda ts: -regret([t["scores"]["roofline"] for t in ts], [t["ns"] for t in ts])[0])
                 for ts in worst[:int(args.worst)]:
                     pick, best = min(ts, key=lambda t: t["scores"]["roofline"]), min(ts, key=lambda t: t["ns"])
-                    print(f"\n{key_of(ts[0])}  regret {100 * (pick['median_ns'] / best['median_ns'] - 1):.0f}%")
+                    print(f"\n{key_of(ts[0])}  regret {100 * (pick['ns'] / best['ns'] - 1):.0f}%")
                     for name, t in (("pick", pick), ("best", best)):
                         fixed = [set(u["plan"].split()) for u in ts]
                         words = [w for w in t["plan"].split() if not all(w in f for f in fixed)]
-                        print(f"  {name} {t['median_ns'] / 1e3:9.2f} us, said {t['scores']['roofline'] * 1e6:9.2f}: {' '.join(words)}")
-                        print("      " + " ".join(f"{k} {v * 1e6:.2f}" if k != "waves" else f"waves {v:.0f}" for k, v in t["terms"].items()))
+                        print(f"  {name} {t['ns'] / 1e3:9.2f} us, said {t['scores']['roofline'] * 1e6:9.2f}: {' '.join(words)}")
+                        print("      " + " ".join(f"{k} {v * 1e6:.2f}" if k not in ("waves", "crowd") else f"{k} {v:.2f}" for k, v in t["terms"].items()))
     doc["rule"] = rule
     if args.json:
         json.dump(doc, open(args.json, "w"), indent=1, sort_keys=True)
