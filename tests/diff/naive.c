@@ -27,14 +27,15 @@ static int64_t count_of(const Shape *s, uint32_t axes) {
     return n;
 }
 
-static void coords(const Shape *s, uint32_t axes, int64_t i, int64_t at[MAX_AXES]) {
-    for (int k = MAX_AXES - 1; k >= 0; k--)
+/* of a program of so many axes */
+static void coords(int naxes, const Shape *s, uint32_t axes, int64_t i, int64_t at[MAX_AXES]) {
+    for (int k = naxes - 1; k >= 0; k--)
         if (axes >> k & 1) at[k] = i % s->n[k], i /= s->n[k];
 }
 
 static Num get(const Naive *z, int val, const int64_t at[MAX_AXES]) {
     int64_t off = 0;
-    for (int k = 0; k < MAX_AXES; k++) off += z->t[val].stride[k] * at[k];
+    for (int k = 0; k < z->p->naxes; k++) off += z->t[val].stride[k] * at[k];
     return z->t[val].v[off];
 }
 
@@ -144,7 +145,7 @@ static Num one(const Naive *z, const Val *v, int64_t at[MAX_AXES], Num *row) {
     case OP_RED: {
         const int64_t n = count_of(z->s, v->over);
         for (int64_t i = 0; i < n; i++) {
-            coords(z->s, v->over, i, at);
+            coords(z->p->naxes, z->s, v->over, i, at);
             row[i] = get(z, v->a[0], at);
         }
         return reduce(z, v, t, row, n);
@@ -166,11 +167,11 @@ void naive(Cx *cx, const Prog *p, const Shape *s, const Args *a, bool pairwise, 
         t->v = NEWN(cx->a, Num, t->n);
         Num *row = v->op == OP_RED ? NEWN(cx->a, Num, count_of(s, v->over)) : NULL;
         int64_t n = 1;
-        for (int k = MAX_AXES - 1; k >= 0; k--)
+        for (int k = p->naxes - 1; k >= 0; k--)
             if (v->axes >> k & 1) t->stride[k] = n, n *= s->n[k];
         for (int64_t j = 0; j < t->n; j++) {
             int64_t at[MAX_AXES] = {0};
-            coords(s, v->axes, j, at);
+            coords(p->naxes, s, v->axes, j, at);
             t->v[j] = one(&z, v, at, row);
         }
     }
@@ -182,7 +183,7 @@ void naive(Cx *cx, const Prog *p, const Shape *s, const Args *a, bool pairwise, 
         for (int d = 0; d < q->rank; d++) axes |= 1u << q->axis[d];
         for (int64_t j = 0, n = count_of(s, axes); j < n; j++) {
             int64_t at[MAX_AXES] = {0}, off = 0;
-            coords(s, axes, j, at);
+            coords(p->naxes, s, axes, j, at);
             for (int d = 0; d < q->rank; d++) off += at[q->axis[d]] * t->stride[d];
             Num r = get(&z, p->out[o].val, at);
             if (mistake == TRUNCATE && v->ty == TY_F32 && q->ty == TY_BF16) { /* toward zero, instead of nearest */

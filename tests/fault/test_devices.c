@@ -72,7 +72,8 @@ static void open_opencl(Fake *f, const char *words) {
     emit(f, "opencl", "softmax", "W=32 V=4 P=4");
 }
 
-static const RtOptions plain = {.cache_dir = "", .isa = ISA_COUNT, .threads = 1};
+/* No compiler for the host, which would be asked for its version each time that the runtime is opened. */
+static const RtOptions plain = {.cc = "none", .cache_dir = "", .isa = ISA_COUNT, .threads = 1};
 
 /* ---- what fits ---- */
 
