@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Peer: PyTorch eager and torch.compile (default, max-autotune) on row operators, on one NVIDIA GPU. One JSON line a case and mode.
+"""Peers: PyTorch eager and torch.compile (default, max-autotune), and Liger where it is installed, on row operators, on one NVIDIA GPU. One JSON
+line a case and mode.
 
 usage: torch_rows.py [CASE ...]     a case is OP:TYPE:ROWSxN or OP:TYPE:ROWSxN:resident
 
@@ -17,6 +18,20 @@ except ImportError:
     print(json.dumps({"peer": "torch", "missing": "PyTorch is not installed"}))
     sys.exit(0)
 
+try:
+    from liger_kernel.ops.fused_add_rms_norm import fused_add_rms_norm_forward
+    from liger_kernel.ops.layer_norm import layer_norm_forward
+    from liger_kernel.ops.rms_norm import rms_norm_forward
+    from liger_kernel.ops.softmax import _softmax_forward
+    from importlib.metadata import version
+    LIGER_VERSION = version("liger_kernel")
+    LIGER = {"softmax": lambda x, w, b: _softmax_forward(x)[0],
+             "rmsnorm": lambda x, w, b: rms_norm_forward(x, w, 1e-6, 0.0, "llama", None)[0],
+             "layernorm": lambda x, w, b: layer_norm_forward(x, w, b, 1e-5)[0],
+             "residual_rmsnorm": lambda x, w, b: fused_add_rms_norm_forward(*x, w, 1e-6, 0.0, "llama")[1::-1]}
+except ImportError:
+    LIGER = {}
+
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16:32768x4096", "softmax:bf16:2048x131072", "rmsnorm:bf16:2048x131072",
            "layernorm:bf16:2048x131072", "softmax:bf16:4096x32768", "layernorm:bf16:4096x32768", "layernorm:f32:65536x769", "rmsnorm:bf16:1x4096:resident",
@@ -27,9 +42,7 @@ DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16
            "rmsnorm:bf16:4096x32768", "layernorm:f32:128x8193"]
 
 
-def operator(op, n, dtype):
-    w = torch.randn(n, device="cuda").to(dtype)
-    b = torch.randn(n, device="cuda").to(dtype)
+def operator(op, n, w, b):
     if op == "softmax":
         return lambda x: torch.softmax(x, -1)
     if op == "rmsnorm":
@@ -96,15 +109,21 @@ def main():
         torch.manual_seed(1)
         make = lambda: torch.randn(rows, n, device="cuda").to(dtype)  # noqa: E731
         inputs = [make() if parts == 1 else (make(), make()) for _ in range(sets)]
-        eager = operator(op, n, dtype)
+        w, b = torch.randn(n, device="cuda").to(dtype), torch.randn(n, device="cuda").to(dtype)
+        eager = operator(op, n, w, b)
         want = [t.double() for t in tensors(eager(inputs[0] if op == "column_sum" else (inputs[0][:8] if parts == 1 else tuple(t[:8] for t in inputs[0]))))]
-        for mode in ("eager", "compile", "max-autotune"):
-            row = {"peer": "torch", "version": torch.__version__, "case": case, "mode": mode}
+        for mode in ["eager", "compile", "max-autotune"] + ["liger"] * (op in LIGER):
+            peer, made = ("liger", LIGER_VERSION) if mode == "liger" else ("torch", torch.__version__)
+            row = {"peer": peer, "version": made, "case": case, "mode": mode}
             try:
                 torch._dynamo.reset()
-                f = eager if mode == "eager" else torch.compile(eager, mode="default" if mode == "compile" else "max-autotune-no-cudagraphs", fullgraph=True)
+                f = eager
+                if mode == "liger":
+                    f = lambda x: LIGER[op](x, w, b)  # noqa: E731, B023
+                elif mode != "eager":
+                    f = torch.compile(eager, mode="default" if mode == "compile" else "max-autotune-no-cudagraphs", fullgraph=True)
                 got = tensors(f(inputs[0]))
-                err = max((g[: w.shape[0]].double() - w).abs().max().item() for g, w in zip(got, want))
+                err = max((g[: t.shape[0]].double() - t).abs().max().item() for g, t in zip(got, want))
                 us, least, most, calls = time_us(f, inputs)
                 row.update(us=round(us, 3), min_us=round(least, 3), max_us=round(most, 3), calls=calls, largest_difference_from_eager=err)
             except Exception as e:  # a peer that fails is a line, not an end
