@@ -58,6 +58,7 @@ typedef struct Scan {
     const Kern *k;
     const Unit *unit;
     const char *at; /* where the scan is */
+    int row_of;     /* 1 + the parameter whose row's pointer was named last, until its own is; else 0 */
     int depth;
     Frame frame[DEPTH];
     Moved moved[MAX_PARAMS];
@@ -251,15 +252,34 @@ static Err call_done(Scan *q, const Frame *f) {
     return OK;
 }
 
-/* A tensor's pointer, p and digits: the first thing in a call of the prelude's, or its declaration. */
+static bool ends_in(const Scan *q, const char *end, const char *s) { /* does what ends there end in s? */
+    const size_t n = strlen(s);
+    return (size_t)(end + 1 - q->unit->text) >= n && !memcmp(end + 1 - n, s, n);
+}
+
+/* Is it a tensor's pointer, p and its number, or that to a row of it, whose name goes on with "_" and the place's? */
+static bool is_pointer(const char *s, size_t n) {
+    const size_t digits = s[0] == 'p' ? strspn(s + 1, "0123456789") : 0;
+    return digits && (digits + 1 == n || (digits + 1 < n && s[digits + 1] == '_'));
+}
+
+/* A pointer: the first thing in a call of the prelude's, or its declaration, from which one to a row is "*const p1_5 =
+ * p1 + v5;". */
 static Err pointer(Scan *q, const char *word, size_t n, const char *before) {
     int64_t param = number_at(word + 1);
     Frame *f = q->depth ? &q->frame[q->depth - 1] : NULL;
     const char *after = word + n;
     while (*after == ' ') after++;
     if (param >= q->k->prog->nparams) DISAGREE(S_AUDIT_POINTER, "%.*s is no parameter", (int)n, word);
-    bool declared = before - q->unit->text >= 8 && !memcmp(before - 7, "restrict", 8);
-    if (declared) return OK;
+    const bool row = strspn(word + 1, "0123456789") + 1 < n;
+    if (row && ends_in(q, before, "*const")) {
+        q->row_of = (int)param + 1;
+        return OK;
+    }
+    if (!row && ends_in(q, before, "restrict")) return OK;
+    const bool base = !row && *before == '=' && q->row_of == (int)param + 1 && *after == '+';
+    q->row_of = 0;
+    if (base) return OK;
     bool first = f && f->open == '(' && *before == '(' && f->call != CALL_NONE && f->param < 0;
     if (!first || (*after != '+' && *after != ',' && *after != ')'))
         DISAGREE(S_AUDIT_POINTER, "%s is reached outside of the functions that move its elements: %.40s",
@@ -287,7 +307,7 @@ static Err word(Scan *q) {
         bool groups = !strncmp(s, group_loop, strlen(group_loop));
         return push(q, (Frame){.open = '{', .param = -1, .rounds = rounds, .groups = groups});
     }
-    if (s[0] == 'p' && n > 1 && strspn(s + 1, "0123456789") == n - 1) return pointer(q, s, n, before);
+    if (is_pointer(s, n)) return pointer(q, s, n, before);
     if (n == 5 && !memcmp(s, "fence", 5)) q->fence = true;
     if (*q->at == '(') {
         q->at++;

@@ -57,7 +57,8 @@ struct Emit {
     int L, R;     /* elements of a register, registers of a row's lanes */
     int shifts;   /* tail=head-shift: what a row's shift is below, else 0; and the tensor whose lines it makes whole */
     int anchor;
-    uint8_t *vary; /* hostrows.c: how values differ from row to row */
+    uint32_t *based; /* by value of the row: the parameters whose packs lie from there on */
+    uint8_t *vary;   /* hostrows.c: how values differ from row to row */
     /* hoststagger.c: sweeps that run together, 0: none; the one that is being emitted; those sweeps */
     int nstages, stage;
     const Node **sweep_of;

@@ -161,15 +161,45 @@ static const char *value(Emit *e, int at_ins, bool vector, int f, int v, int r) 
     return host_apply(e, in->op, vector, whole ? TY_I32 : host_name_type(e, in), x[0], x[1], x[2]);
 }
 
+static const char *pointer_type(Emit *e, int param) {
+    const Param *p = &e->k->prog->param[param];
+    return emit_text(e, "%s%s *", p->dir == DIR_IN ? "const " : "", storage_type(p->ty));
+}
+
+static void find_based(Emit *e) {
+    const Kern *k = e->k;
+    e->based = NEWN(e->cx->a, uint32_t, k->nins + 1);
+    for (int i = 0; i < k->nins; i++) {
+        const Ins *in = &k->ins[i];
+        if ((in->k == K_LOADP || in->k == K_STOREP) && k->ins[in->a[0]].k == K_OP)
+            e->based[in->a[0]] |= 1u << in->param;
+    }
+}
+
+static const char *pointer(Emit *e, int param, int base) {
+    return emit_text(e, "p%d_%d%s", param, base, host_ago(e, base));
+}
+
+/* Where a row lies in a tensor is declared as a pointer: what an access adds to one that has other uses stays a part of
+ * the access, while the sum of all is taken apart anew for every constant in it, and each part is a register's. */
+void host_pointers(Emit *e, int base, uint32_t params) {
+    for (int q = 0; q < e->k->prog->nparams; q++)
+        if (params >> q & 1)
+            line(e, "%sconst %s = p%d + %s;", pointer_type(e, q), pointer(e, q, base), q, host_scalar(e, base));
+}
+
 static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
     const Ins *in = at(e, i);
     const char *note = in->note ? emit_text(e, " /* %s */", in->note) : "";
-    if (e->outside && e->outside[i])
+    if (e->outside && e->outside[i]) {
         line(e, "%s = %s;%s", name, what, note);
-    else if (vector)
+        return;
+    }
+    if (vector)
         line(e, "v%s %s = %s;%s", ty_text(reg_type(e, i)), name, what, note);
     else
         line(e, "%s %s = %s;%s", host_scalar_type(in->ty), name, what, note);
+    host_pointers(e, i, e->based[i]);
 }
 
 /* A value of the row that is assigned later. */
@@ -201,11 +231,11 @@ static Spot spot(Emit *e, const Ins *in, const Step *s, int f, int v, int r) {
     int64_t off = ((int64_t)f * p->W + (int64_t)r * e->L) * p->V + v, chunk = (int64_t)p->W * p->V;
     const char *elem = emit_text(e, "(%s * %" PRId64 " + %" PRId64 "%s%s)", s->chunk, chunk, off,
                                  beyond(e, e->L * p->V), unshifted(e));
-    const char *base = host_scalar(e, in->a[0]);
-    if (in->a[1] < 0 && p->V == 1) return (Spot){emit_text(e, "p%d + %s + %s", in->param, base, elem), NULL};
+    const char *base = e->based[in->a[0]] ? pointer(e, in->param, in->a[0])
+                                          : emit_text(e, "p%d + %s", in->param, host_scalar(e, in->a[0]));
+    if (in->a[1] < 0 && p->V == 1) return (Spot){emit_text(e, "%s + %s", base, elem), NULL};
     const char *stride = in->a[1] < 0 ? "1" : host_scalar(e, in->a[1]);
-    return (Spot){emit_text(e, "p%d + %s + %s * %s", in->param, base, elem, stride),
-                  emit_text(e, "%d * %s", p->V, stride)};
+    return (Spot){emit_text(e, "%s + %s * %s", base, elem, stride), emit_text(e, "%d * %s", p->V, stride)};
 }
 
 /* The place of a slot: lanes side by side, slot by slot, serial point by serial point. */
@@ -532,10 +562,9 @@ void host_open(Emit *e) {
     line(e, "void rowfold_kernel_%s(const slot *restrict a, i64 row0, i64 row1) {", k->name);
     e->depth++;
     for (int i = 0; i < k->prog->nparams; i++) {
-        const Param *p = &k->prog->param[i];
-        const char *type = emit_text(e, "%s%s *", p->dir == DIR_IN ? "const " : "", storage_type(p->ty));
+        const char *type = pointer_type(e, i);
         if (k->abi.ptr[i] >= 0) /* the cast is for those who compile the text as C++ */
-            line(e, "%srestrict p%d = (%s)a[%d].p; /* %s */", type, i, type, k->abi.ptr[i], p->name);
+            line(e, "%srestrict p%d = (%s)a[%d].p; /* %s */", type, i, type, k->abi.ptr[i], k->prog->param[i].name);
     }
 }
 
@@ -558,6 +587,7 @@ static void host_head(Emit *e) {
     e->R = e->copies = k->plan.W / e->L;
     host_find_short(e);
     host_find_shifts(e);
+    find_based(e);
     host_open(e);
     emit_sizes(e, emit_text(e, "a[%d].i", kern_extent(k)), false);
     for (int i = 0; i < k->nstripes; i++) {

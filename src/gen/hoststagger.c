@@ -111,6 +111,19 @@ void host_stagger_head(Emit *e) {
     }
 }
 
+/* Where the packs of a stage's row lie, which is what the loop over the elements starts with. */
+static void pointers(Emit *e, int stage) {
+    const Node *n = e->sweep_of[stage];
+    uint32_t *left = NEWN(e->cx->a, uint32_t, e->k->nins + 1);
+    e->stage = stage;
+    for (int i = n->i0; i < n->i1; i++) {
+        const Ins *in = at(e, i);
+        if ((in->k == K_LOADP || in->k == K_STOREP) && e->outside[in->a[0]])
+            left[in->a[0]] |= e->based[in->a[0]] & 1u << in->param;
+    }
+    for (int i = 0; i < e->k->nins; i++) host_pointers(e, i, left[i]);
+}
+
 bool host_stagger_nodes(Emit *e) {
     const Kern *k = e->k;
     if (!e->nstages) return false;
@@ -119,6 +132,7 @@ bool host_stagger_nodes(Emit *e) {
     for (int n = k->root; n >= 0; n = k->node[n].next)
         if (k->node[n].kind == NODE_SWEEP) first[++stage] = k->node[n].next;
     for (int g = e->nstages - 1; g >= -1; g--) {
+        for (int s = e->nstages - 1; s >= 0 && g < 0; s--) pointers(e, s);
         if (g < 0) emit_sweep(e, e->sweep_of[0]);
         const int of = g < 0 ? e->nstages - 1 : g, node = g < 0 ? first[e->nstages] : first[g];
         if (node < 0 || k->node[node].kind != NODE_BLOCK) continue;

@@ -27,18 +27,32 @@ static bool same(const Ins *p, const Ins *q) {
            (p->k != K_CONST || num_bits(p->ty, p->c) == num_bits(q->ty, q->c));
 }
 
-/* A pure instruction: the one made last with the same hash is used again when it is the same and in reach. The memo is
- * only a hint, so instructions that the owner of the kern drops or rewrites need no upkeep here. */
+/* Is the instruction one of the node at hand, or of a block of the row that is done? */
+static bool in_reach(const Kb *b, int at) {
+    const Kern *k = b->k;
+    if (at >= b->memo0) return at < k->nins;
+    for (int n = at < 0 ? -1 : k->root; n >= 0; n = k->node[n].next)
+        if (k->node[n].kind == NODE_BLOCK && at >= k->node[n].i0 && at < k->node[n].i1) return true;
+    return false;
+}
+
+/* A pure instruction: one with nearly the same hash is used again when it is the same and in reach. The memo is only a
+ * hint, so instructions that the owner of the kern drops or rewrites need no upkeep here. */
 static int pure(Kb *b, Ins ins) {
+    enum { NEAR = 8 };
     uint64_t h = (uint64_t)ins.k + 31 * (uint64_t)ins.op + 1009 * (uint64_t)ins.ty + 9176 * (uint64_t)ins.to;
     for (int i = 0; i < 3; i++) h = (h ^ (uint64_t)(uint32_t)ins.a[i]) * 0x9E3779B97F4A7C15u;
     h = (h ^ (ins.k == K_CONST ? num_bits(ins.ty, ins.c) : 0)) * 0x9E3779B97F4A7C15u;
-    int *memo = &b->memo[(h >> 32) % (uint64_t)COUNT(b->memo)];
-    int at = *memo - 1;
-    if (at >= b->memo0 && at < b->k->nins && same(&b->k->ins[at], &ins)) return at;
-    at = kb_ins(b, ins);
-    *memo = at + 1;
-    return at;
+    int *memo = &b->memo[(h >> 32) % (uint64_t)(COUNT(b->memo) - NEAR)], put = 0;
+    for (int i = NEAR - 1; i >= 0; i--) {
+        const int at = memo[i] - 1;
+        if (!in_reach(b, at))
+            put = i;
+        else if (same(&b->k->ins[at], &ins))
+            return at;
+    }
+    memo[put] = kb_ins(b, ins) + 1;
+    return memo[put] - 1;
 }
 
 static int constant(Kb *b, Ty ty, Num c) {

@@ -174,8 +174,8 @@ Err kern_lower(Cx *cx, const Problem *pb, const Plan *plan, Kern **out); /* plan
 typedef struct Kb { /* a kern under construction, with the rank new instructions may have where they stand */
     Cx *cx;
     Kern *k;
-    int memo0;     /* pure instructions from here on may be reused instead of made again */
-    int memo[512]; /* by hash: 1 + the pure instruction made last, 0 none; starts as zeros */
+    int memo0;     /* the node at hand: pure instructions from here on may be reused instead of made again */
+    int memo[512]; /* near its hash: 1 + a pure instruction, 0 none; starts as zeros */
 } Kb;
 int kb_ins(Kb *b, Ins ins); /* appends it as it is; its index */
 int kb_const_f(Kb *b, Ty ty, double x);
