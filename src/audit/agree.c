@@ -50,7 +50,7 @@ typedef struct Frame { /* an open brace or parenthesis */
 } Frame;
 
 typedef struct Moved { /* of one parameter, by one row: elements, scalar accesses, registers */
-    int64_t loaded, stored, full, streamed, scalar_loads, scalar_stores, gathered;
+    int64_t loaded, beside, stored, full, streamed, scalar_loads, scalar_stores, gathered;
 } Moved;
 
 typedef struct Scan {
@@ -58,7 +58,7 @@ typedef struct Scan {
     const Kern *k;
     const Unit *unit;
     const char *at; /* where the scan is */
-    int row_of;     /* 1 + the parameter whose row's pointer was named last, until its own is; else 0 */
+    int row_of;     /* 1 + the parameter whose row's pointer the word before was; else 0 */
     int depth;
     Frame frame[DEPTH];
     Moved moved[MAX_PARAMS];
@@ -207,8 +207,10 @@ static Err call_done(Scan *q, const Frame *f) {
     if (f->param < 0) return OK;
     Moved *m = &q->moved[f->param];
     if (q->rows) { /* a register or a scalar for one element of all rows */
-        bool load = f->call == CALL_LR || f->call == CALL_GAT, store = f->call == CALL_SR || f->call == CALL_SCT;
+        bool load = f->call == CALL_LR || f->call == CALL_LDG || f->call == CALL_GAT,
+             store = f->call == CALL_SR || f->call == CALL_SCT;
         m->loaded += f->call == CALL_LDS ? f->rounds * q->rows : load ? f->rounds : 0;
+        m->beside += f->call == CALL_LDN ? f->rounds : 0; /* what a CALL_LDG loads, where rows are side by side */
         m->stored += store ? f->rounds : 0;
         return OK;
     }
@@ -265,7 +267,7 @@ static bool is_pointer(const char *s, size_t n) {
 
 /* A pointer: the first thing in a call of the prelude's, or its declaration, from which one to a row is "*const p1_5 =
  * p1 + v5;". */
-static Err pointer(Scan *q, const char *word, size_t n, const char *before) {
+static Err pointer(Scan *q, const char *word, size_t n, const char *before, int row_of) {
     int64_t param = number_at(word + 1);
     Frame *f = q->depth ? &q->frame[q->depth - 1] : NULL;
     const char *after = word + n;
@@ -277,9 +279,7 @@ static Err pointer(Scan *q, const char *word, size_t n, const char *before) {
         return OK;
     }
     if (!row && ends_in(q, before, "restrict")) return OK;
-    const bool base = !row && *before == '=' && q->row_of == (int)param + 1 && *after == '+';
-    q->row_of = 0;
-    if (base) return OK;
+    if (!row && *before == '=' && row_of == (int)param + 1 && *after == '+') return OK;
     bool first = f && f->open == '(' && *before == '(' && f->call != CALL_NONE && f->param < 0;
     if (!first || (*after != '+' && *after != ',' && *after != ')'))
         DISAGREE(S_AUDIT_POINTER, "%s is reached outside of the functions that move its elements: %.40s",
@@ -290,6 +290,8 @@ static Err pointer(Scan *q, const char *word, size_t n, const char *before) {
 
 static Err word(Scan *q) {
     const char *s = q->at, *before = s - 1;
+    const int row_of = q->row_of;
+    q->row_of = 0;
     while (is_word(*q->at)) q->at++;
     size_t n = (size_t)(q->at - s);
     if (*s >= '0' && *s <= '9') { /* a number may go on with .5p-3f */
@@ -307,7 +309,7 @@ static Err word(Scan *q) {
         bool groups = !strncmp(s, group_loop, strlen(group_loop));
         return push(q, (Frame){.open = '{', .param = -1, .rounds = rounds, .groups = groups});
     }
-    if (is_pointer(s, n)) return pointer(q, s, n, before);
+    if (is_pointer(s, n)) return pointer(q, s, n, before, row_of);
     if (n == 5 && !memcmp(s, "fence", 5)) q->fence = true;
     if (*q->at == '(') {
         q->at++;
@@ -417,7 +419,8 @@ static Err compare_rows(Scan *q) {
     expect_rows(q, q->k->root, 1, want);
     for (int p = 0; p < q->k->prog->nparams; p++) {
         const Moved *m = &q->moved[p], *w = &want[p];
-        if (m->stored != w->stored || m->loaded < w->loaded || (!w->scalar_loads && m->loaded != w->loaded))
+        if (m->stored != w->stored || m->loaded < w->loaded || (!w->scalar_loads && m->loaded != w->loaded) ||
+            m->beside > m->loaded)
             DISAGREE(S_AUDIT_MOVED, "%s: %lld registers of rows loaded and %lld stored; the kern says %lld and %lld",
                      q->k->prog->param[p].name, (long long)m->loaded, (long long)m->stored, (long long)w->loaded,
                      (long long)w->stored);

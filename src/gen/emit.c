@@ -383,6 +383,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .text = all.s,
                   .bytes = all.n,
                   .abi = k->abi,
+                  .plain = e.nstages || e.speak == &speak_rows,
                   .threads = k->plan.threads,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,

@@ -58,6 +58,8 @@ struct Emit {
     int shifts;   /* tail=head-shift: what a row's shift is below, else 0; and the tensor whose lines it makes whole */
     int anchor;
     uint32_t *based; /* by value of the row: the parameters whose packs lie from there on */
+    bool *cut;       /* values of the row that elements of 32 bits meet */
+    bool *same;      /* hoststagger.c: values that are the same for all rows, whatever is in memory */
     uint8_t *vary;   /* hostrows.c: how values differ from row to row */
     /* hoststagger.c: sweeps that run together, 0: none; the one that is being emitted; those sweeps */
     int nstages, stage;

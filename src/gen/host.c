@@ -54,6 +54,7 @@ static const char *reg_short(Emit *e, int i, int f, int v, int r) {
     const Ins *in = at(e, i);
     if (in->rank != RANK_ROW) return reg_name(e, i, f, v, r);
     if (in->k == K_CONST) return emit_text(e, "bc_vi32(%s)", host_literal(e, TY_I32, num_cast(TY_I32, in->c, TY_I64)));
+    if (e->cut[i]) return emit_text(e, "bc_vi32(i%d%s)", i, host_ago(e, i));
     return emit_text(e, "bc_vi32(cast_i64_i32(%s))", host_scalar(e, i));
 }
 
@@ -142,10 +143,15 @@ static bool compares_short(const Emit *e, const Ins *in) {
     return (x && y) || (x && at(e, in->a[1])->rank == RANK_ROW) || (y && at(e, in->a[0])->rank == RANK_ROW);
 }
 
+/* Is an operation on elements done on 32 bits? */
+static bool is_done_short(const Emit *e, int i) {
+    return e->is_short[i] || compares_short(e, at(e, i));
+}
+
 static const char *value(Emit *e, int at_ins, bool vector, int f, int v, int r) {
     const Ins *in = at(e, at_ins);
     const char *x[3] = {NULL, NULL, NULL};
-    bool whole = vector && (e->is_short[at_ins] || compares_short(e, in));
+    bool whole = vector && is_done_short(e, at_ins);
     for (int i = 0; i < op_info(in->op)->arity; i++) {
         bool is_i64 = at(e, in->a[i])->ty == TY_I64;
         x[i] = !vector           ? host_scalar(e, in->a[i])
@@ -166,13 +172,20 @@ static const char *pointer_type(Emit *e, int param) {
     return emit_text(e, "%s%s *", p->dir == DIR_IN ? "const " : "", storage_type(p->ty));
 }
 
-static void find_based(Emit *e) {
+/* Which values of a row sweeps take in another form than they are made in. */
+static void find_forms(Emit *e) {
     const Kern *k = e->k;
     e->based = NEWN(e->cx->a, uint32_t, k->nins + 1);
+    e->cut = NEWN(e->cx->a, bool, k->nins + 1);
     for (int i = 0; i < k->nins; i++) {
         const Ins *in = &k->ins[i];
         if ((in->k == K_LOADP || in->k == K_STOREP) && k->ins[in->a[0]].k == K_OP)
             e->based[in->a[0]] |= 1u << in->param;
+        for (int o = 0; in->k == K_OP && in->rank == RANK_ELEM && o < op_info(in->op)->arity; o++) {
+            const Ins *x = &k->ins[in->a[o]];
+            if (x->ty == TY_I64 && x->rank == RANK_ROW && (x->k == K_OP || x->k == K_LOAD1) && is_done_short(e, i))
+                e->cut[in->a[o]] = true;
+        }
     }
 }
 
@@ -181,11 +194,13 @@ static const char *pointer(Emit *e, int param, int base) {
 }
 
 /* Where a row lies in a tensor is declared as a pointer: what an access adds to one that has other uses stays a part of
- * the access, while the sum of all is taken apart anew for every constant in it, and each part is a register's. */
-void host_pointers(Emit *e, int base, uint32_t params) {
+ * the access, while the sum of all is taken apart anew for every constant in it, and each part is a register's. And a
+ * value of 64 bits that elements of 32 meet is cut off once. */
+void host_forms(Emit *e, int i, uint32_t params, bool cut) {
     for (int q = 0; q < e->k->prog->nparams; q++)
         if (params >> q & 1)
-            line(e, "%sconst %s = p%d + %s;", pointer_type(e, q), pointer(e, q, base), q, host_scalar(e, base));
+            line(e, "%sconst %s = p%d + %s;", pointer_type(e, q), pointer(e, q, i), q, host_scalar(e, i));
+    if (cut) line(e, "const i32 i%d%s = cast_i64_i32(%s);", i, host_ago(e, i), host_scalar(e, i));
 }
 
 static void declare(Emit *e, int i, const char *name, bool vector, const char *what) {
@@ -199,7 +214,7 @@ static void declare(Emit *e, int i, const char *name, bool vector, const char *w
         line(e, "v%s %s = %s;%s", ty_text(reg_type(e, i)), name, what, note);
     else
         line(e, "%s %s = %s;%s", host_scalar_type(in->ty), name, what, note);
-    host_pointers(e, i, e->based[i]);
+    host_forms(e, i, e->based[i], e->cut[i]);
 }
 
 /* A value of the row that is assigned later. */
@@ -382,6 +397,10 @@ static void host_block(Emit *e, int i) {
     case K_ROWPUT: line(e, "a%d[%s] = %s;", in->imm, host_scalar(e, in->a[0]), host_scalar(e, in->a[1])); return;
     default: return;
     }
+}
+
+static void row_block(Emit *e, int i) {
+    if (!e->same[i]) host_block(e, i);
 }
 
 /* ---- sweeps ---- */
@@ -587,7 +606,7 @@ static void host_head(Emit *e) {
     e->R = e->copies = k->plan.W / e->L;
     host_find_short(e);
     host_find_shifts(e);
-    find_based(e);
+    find_forms(e);
     host_open(e);
     emit_sizes(e, emit_text(e, "a[%d].i", kern_extent(k)), false);
     for (int i = 0; i < k->nstripes; i++) {
@@ -599,6 +618,9 @@ static void host_head(Emit *e) {
     }
     for (int i = 0; i < k->narrays; i++)
         line(e, "%s a%d[%" PRId64 "];", host_scalar_type(k->array[i].ty), i, k->array[i].n ? k->array[i].n : 1);
+    host_find_same(e);
+    for (int i = 0; i < k->nins; i++)
+        if (e->same[i]) host_block(e, i);
     if (k->plan.stagger) {
         host_stagger_head(e);
         return;
@@ -627,7 +649,7 @@ static void host_tail(Emit *e) {
 
 const Speak speak_host = {.head = host_head,
                           .tail = host_tail,
-                          .block = host_block,
+                          .block = row_block,
                           .step = host_step,
                           .group = host_group,
                           .ahead = host_shift_ahead,

@@ -22,6 +22,14 @@ void host_nar(Pre *p, Buf *b, const Name *n) {
     (void)p;
     const Small f = small_of(n->ty);
     int emin = 2 - (1 << (f.e - 1));
+    if (n->ty == TY_BF16) { /* the upper half of f32, so that a carry is right as it is */
+        buf_fmt(
+            b,
+            "static inline bf16 %s(f32 x) {\n    u32 u;\n    __builtin_memcpy(&u, &x, 4);\n    return (bf16)(x != x "
+            "? (u >> 16 & 0x8000u) | %uu : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);\n}\n",
+            n->all, f.nan);
+        return;
+    }
     buf_fmt(b,
             "static inline %s %s(f32 x) {\n    u32 u;\n    __builtin_memcpy(&u, &x, 4);\n    u32 a = u & 0x7fffffffu, "
             "sign = u >> 31 << %d;\n",

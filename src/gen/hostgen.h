@@ -21,8 +21,10 @@ void host_shift_here(Emit *e);                            /* made of the row's o
 void host_shift_ahead(Emit *e, const Node *node);         /* the same before the node behind them */
 void host_shift_ring(Emit *e, int i);                     /* what a K_CELL of a shifted row is read from */
 const char *host_lane_cell(Emit *e, int i, int r);        /* its register r, by lane */
-void host_pointers(Emit *e, int base, uint32_t params);   /* declares where packs of these lie from a place on */
-const char *host_ago(Emit *e, int i); /* hoststagger.c: what a value's name says of the row that it is of */
+/* declares what sweeps take of a value: where packs of these parameters lie from it on, and what 32 bits have of it */
+void host_forms(Emit *e, int i, uint32_t params, bool cut);
+void host_find_same(Emit *e);         /* hoststagger.c: the values that stand before the loop over rows */
+const char *host_ago(Emit *e, int i); /* what a value's name says of the row that it is of */
 void host_stagger_head(Emit *e);      /* what stands before the loop over rows, and its head */
 bool host_stagger_nodes(Emit *e);     /* all that is done in one round of it; false: the plan staggers nothing */
 void host_open(Emit *e);              /* the entry's head and its pointers */

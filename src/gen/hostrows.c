@@ -119,14 +119,15 @@ static const char *reg(Emit *e, int i, int f, int r) {
     return many(e, i, f, r);
 }
 
-static void declare(Emit *e, int i, int f, int r, const char *what) {
+static void declare(Emit *e, int i, int f, int r, const char *what) { /* what: NULL: it is assigned later */
     const Ins *in = at(e, i);
     const char *note = in->note ? emit_text(e, " /* %s */", in->note) : "";
+    const char *is = what ? emit_text(e, " = %s", what) : "";
     if (r < 0)
-        line(e, "%s %s = %s;%s", host_scalar_type(in->ty), one(e, i, f), what, note);
+        line(e, "%s %s%s;%s", host_scalar_type(in->ty), one(e, i, f), is, note);
     else
-        line(e, "v%s %s = %s;%s", ty_text(in->k == K_CELL ? host_cell_type(e, in->imm) : in->ty), many(e, i, f, r),
-             what, note);
+        line(e, "v%s %s%s;%s", ty_text(in->k == K_CELL ? host_cell_type(e, in->imm) : in->ty), many(e, i, f, r), is,
+             note);
 }
 
 /* How many rows of register r there are. */
@@ -172,6 +173,22 @@ static const char *beyond(Emit *e, const Ins *in, int f, int r) {
     return r || e->grouped ? emit_text(e, " + %s * %s", rows_before(e, r), step_of(e, in->a[0], f)) : "";
 }
 
+/* Rows side by side are loaded under masks where the processor has them for all types: then one question is left, and
+ * it is the same for all registers. */
+static void load_masked(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    const char *t = ty_text(host_tensor_type(e, in->param)), *from = place(e, in, s, f),
+               *step = step_of(e, in->a[0], f);
+    for (int r = 0; r < e->copies; r++) declare(e, i, f, r, NULL);
+    line(e, "if (%s == 1) {", step);
+    for (int r = 0; r < e->copies; r++)
+        line(e, "    %s = ldk_%s(%s + %s, %s);", many(e, i, f, r), t, from, rows_before(e, r), present(e, r));
+    line(e, "} else {");
+    for (int r = 0; r < e->copies; r++)
+        line(e, "    %s = ldg_%s(%s%s, %s, %s);", many(e, i, f, r), t, from, beyond(e, in, f, r), step, present(e, r));
+    line(e, "}");
+}
+
 static void load(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     const char *t = ty_text(host_tensor_type(e, in->param));
@@ -179,6 +196,11 @@ static void load(Emit *e, int i, const Step *s, int f) {
     if (kind(e, i) == ONE) {
         const char *x = emit_text(e, "lds_%s(%s)", t, place(e, in, s, f));
         declare(e, i, f, -1, guard < 0 ? x : emit_text(e, "%s ? %s : %s", one(e, guard, f), x, one(e, fill, f)));
+        return;
+    }
+    if (kind(e, in->a[0]) == RAMP && guard < 0 && e->pb->caps.isa == ISA_AVX512 && e->L == 16 &&
+        ty_bytes(host_tensor_type(e, in->param)) <= 4) {
+        load_masked(e, i, s, f);
         return;
     }
     for (int r = 0; r < e->copies; r++) {

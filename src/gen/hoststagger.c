@@ -26,8 +26,16 @@ static bool is_same(const Emit *e, const Ins *in) {
     bool same = in->k == K_OP && in->rank == RANK_ROW;
     int place[3];
     for (int n = ins_operands(in, place), i = 0; i < n && same; i++)
-        same = in->a[place[i]] < 0 || e->stage_of[in->a[place[i]]] < 0;
+        same = in->a[place[i]] < 0 || e->same[in->a[place[i]]];
     return same;
+}
+
+void host_find_same(Emit *e) {
+    const Kern *k = e->k;
+    e->same = NEWN(e->cx->a, bool, k->nins + 1);
+    for (int n = k->root; n >= 0; n = k->node[n].next)
+        for (int i = k->node[n].i0; i < k->node[n].i1 && k->node[n].kind == NODE_BLOCK; i++)
+            e->same[i] = is_same(e, at(e, i));
 }
 
 /* The stages, and which of them makes each value. Nodes behind the last sweep belong to it. */
@@ -39,7 +47,7 @@ static void find_stages(Emit *e) {
     for (int n = k->root; n >= 0; n = k->node[n].next) {
         const Node *q = &k->node[n];
         const int stage = e->nstages < k->nsweeps ? e->nstages : k->nsweeps - 1;
-        for (int i = q->i0; i < q->i1; i++) e->stage_of[i] = q->kind == NODE_BLOCK && is_same(e, at(e, i)) ? -1 : stage;
+        for (int i = q->i0; i < q->i1; i++) e->stage_of[i] = e->same[i] ? -1 : stage;
         if (q->kind == NODE_SWEEP) e->sweep_of[e->nstages++] = q;
     }
 }
@@ -80,8 +88,7 @@ static void blocks(Emit *e, int node, int stage) {
     e->stage = stage;
     for (; node >= 0 && k->node[node].kind == NODE_BLOCK; node = k->node[node].next) {
         e->node_end = k->node[node].i1;
-        for (int i = k->node[node].i0; i < k->node[node].i1; i++)
-            if (e->stage_of[i] >= 0) e->speak->block(e, i);
+        for (int i = k->node[node].i0; i < k->node[node].i1; i++) e->speak->block(e, i);
     }
 }
 
@@ -92,7 +99,6 @@ void host_stagger_head(Emit *e) {
     find_uses(e, later);
     for (int i = 0; i < k->nins; i++) {
         const Ins *in = at(e, i);
-        if (e->stage_of[i] < 0) e->speak->block(e, i);
         if (!e->outside[i]) continue;
         const char *type = copies_of(e, i) ? emit_text(e, "v%s", ty_text(in->ty)) : host_scalar_type(in->ty);
         for (int r = 0; r < (copies_of(e, i) ? e->R : 1); r++)
@@ -111,17 +117,23 @@ void host_stagger_head(Emit *e) {
     }
 }
 
-/* Where the packs of a stage's row lie, which is what the loop over the elements starts with. */
-static void pointers(Emit *e, int stage) {
+/* What a stage's sweep takes of its row's values, which is what the loop over the elements starts with. */
+static void forms(Emit *e, int stage) {
     const Node *n = e->sweep_of[stage];
-    uint32_t *left = NEWN(e->cx->a, uint32_t, e->k->nins + 1);
+    uint32_t *based = NEWN(e->cx->a, uint32_t, e->k->nins + 1);
+    bool *cut = NEWN(e->cx->a, bool, e->k->nins + 1);
     e->stage = stage;
     for (int i = n->i0; i < n->i1; i++) {
         const Ins *in = at(e, i);
-        if ((in->k == K_LOADP || in->k == K_STOREP) && e->outside[in->a[0]])
-            left[in->a[0]] |= e->based[in->a[0]] & 1u << in->param;
+        int place[3];
+        for (int m = ins_operands(in, place), o = 0; o < m; o++) {
+            const int x = in->a[place[o]];
+            if (x < 0 || !e->outside[x]) continue;
+            if (in->k == K_LOADP || in->k == K_STOREP) based[x] |= e->based[x] & 1u << in->param;
+            cut[x] |= e->cut[x];
+        }
     }
-    for (int i = 0; i < e->k->nins; i++) host_pointers(e, i, left[i]);
+    for (int i = 0; i < e->k->nins; i++) host_forms(e, i, based[i], cut[i]);
 }
 
 bool host_stagger_nodes(Emit *e) {
@@ -132,7 +144,7 @@ bool host_stagger_nodes(Emit *e) {
     for (int n = k->root; n >= 0; n = k->node[n].next)
         if (k->node[n].kind == NODE_SWEEP) first[++stage] = k->node[n].next;
     for (int g = e->nstages - 1; g >= -1; g--) {
-        for (int s = e->nstages - 1; s >= 0 && g < 0; s--) pointers(e, s);
+        for (int s = e->nstages - 1; s >= 0 && g < 0; s--) forms(e, s);
         if (g < 0) emit_sweep(e, e->sweep_of[0]);
         const int of = g < 0 ? e->nstages - 1 : g, node = g < 0 ? first[e->nstages] : first[g];
         if (node < 0 || k->node[node].kind != NODE_BLOCK) continue;

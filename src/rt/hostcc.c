@@ -19,16 +19,14 @@
 #endif
 
 /* -O1 and those passes of -O2 that were seen to make some kernel of kernels/ faster take explicit vectors as far as
- * -O2 does, in four fifths of its time; -fno-tree-bit-ccp and -fira-region=one save a sixth of the rest, and change no
- * kernel's speed that could be seen. Only flags under which every operation keeps its IEEE result: the text says
- * where a product is fused, the compiler may not. Not -fno-trapping-math, though it sounds harmless: with it gcc 12
- * makes trunc(x) of (float)(int)x, which is another value for -0.5 (-0) and for 3e9. -fno-tree-slp-vectorize: gcc 12
- * gives -1 for y != 0 in registers of two lanes, and what could be vectors is written as vectors. -fno-math-errno: sqrt
- * is one instruction, and nobody reads errno. */
+ * -O2 does, in four fifths of its time; -fno-tree-bit-ccp, -fira-region=one and -fno-tree-pta save a fifth of the rest,
+ * and change no kernel's speed that could be seen. Only flags under which every operation keeps its IEEE result: the
+ * text says where a product is fused, the compiler may not. Not -fno-trapping-math, though it sounds harmless: with it
+ * gcc 12 makes trunc(x) of (float)(int)x, which is another value for -0.5 (-0) and for 3e9. -fno-tree-slp-vectorize:
+ * gcc 12 gives -1 for y != 0 in registers of two lanes, and what could be vectors is written as vectors.
+ * -fno-math-errno: sqrt is one instruction, and nobody reads errno. */
 static const char *const flags_gcc[] = {"-O1",
-                                        "-fgcse",
                                         "-fipa-ra",
-                                        "-ftree-pre",
                                         "-ftree-vectorize",
                                         "-fvect-cost-model=very-cheap",
                                         "-std=gnu11",
@@ -40,6 +38,7 @@ static const char *const flags_gcc[] = {"-O1",
                                         "-fno-math-errno",
                                         "-fno-tree-slp-vectorize",
                                         "-fno-tree-bit-ccp",
+                                        "-fno-tree-pta",
                                         "-fira-region=one",
                                         "-fno-use-linker-plugin",
                                         "-pipe",
@@ -49,6 +48,8 @@ static const char *const flags_gcc[] = {"-O1",
                                         "-fvisibility=default",
                                         "-w",
                                         NULL};
+/* The search for what is computed twice, a tenth of the time */
+static const char *const flags_gcc_twice[] = {"-fgcse", "-ftree-pre", NULL};
 /* clang: -O1 already does all that explicit vectors need, in two thirds of the time of -O2 */
 static const char *const flags_clang[] = {"-O1",
                                           "-std=gnu11",
@@ -78,14 +79,15 @@ static int put_flags(const char **argv, int n, const char *const *flags) {
     return n;
 }
 
-static int all_flags(const Compiler *cc, Isa isa, const char **argv, int n) {
+static int all_flags(const Compiler *cc, Isa isa, bool plain, const char **argv, int n) {
     n = put_flags(argv, n, cc->family == CC_CLANG ? flags_clang : flags_gcc);
+    if (cc->family != CC_CLANG && !plain) n = put_flags(argv, n, flags_gcc_twice);
     return put_flags(argv, n, flags_isa[isa]);
 }
 
-void cc_flags(const Compiler *cc, Isa isa, char *out, size_t cap) {
+void cc_flags(const Compiler *cc, Isa isa, bool plain, char *out, size_t cap) {
     const char *argv[MAX_ARGS];
-    int n = all_flags(cc, isa, argv, 0);
+    int n = all_flags(cc, isa, plain, argv, 0);
     size_t at = 0;
     out[0] = 0;
     for (int i = 0; i < n && at < cap; i++) at += (size_t)snprintf(out + at, cap - at, "%s%s", i ? " " : "", argv[i]);
@@ -196,7 +198,7 @@ bool cc_compile(Cx *cx, const Rt *rt, const Compiler *cc, const Unit *u, const c
         return false;
     }
     const char *argv[MAX_ARGS] = {cc->path}, *env[] = {"LC_ALL=C", tmp, NULL};
-    int n = all_flags(cc, u->isa, argv, 1);
+    int n = all_flags(cc, u->isa, u->plain, argv, 1);
     argv[n++] = "-o";
     argv[n++] = so;
     argv[n++] = src;

@@ -49,7 +49,7 @@ static void host_close(Device *d) {
 static void identify(HostDevice *h) {
     char model[128], flags[512];
     cpu_model(model, sizeof model);
-    cc_flags(&h->cc, h->d.caps.isa, flags, sizeof flags);
+    cc_flags(&h->cc, h->d.caps.isa, false, flags, sizeof flags);
     snprintf(h->d.identity, sizeof h->d.identity, "%s; %s; %d threads; %s%s%s; %s", model, isa_text(h->d.caps.isa),
              h->threads, h->cc.family ? h->cc.path : "no compiler", h->cc.family ? ": " : "", h->cc.version, flags);
 }
@@ -92,7 +92,7 @@ static Err host_open(Cx *cx, Rt *rt) {
 
 static Hash unit_key(const HostDevice *h, const Unit *u) {
     char flags[512], compiler[1400];
-    cc_flags(&h->cc, u->isa, flags, sizeof flags);
+    cc_flags(&h->cc, u->isa, u->plain, flags, sizeof flags);
     snprintf(compiler, sizeof compiler, "%s\n%s\n%lld\n%lld", h->cc.path, h->cc.version, (long long)h->cc.bytes,
              (long long)h->cc.mtime_ns);
     const void *parts[] = {u->text, u->entry, isa_text(u->isa), compiler, flags};

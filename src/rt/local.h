@@ -129,7 +129,7 @@ typedef struct Fail { /* told to a diagnostic only when everything is released: 
     char text[1600];
 } Fail;
 void cc_probe(const Alloc *al, const char *asked, Compiler *out);
-void cc_flags(const Compiler *cc, Isa isa, char *out, size_t cap); /* as one line */
+void cc_flags(const Compiler *cc, Isa isa, bool plain, char *out, size_t cap); /* as one line; plain: as in Unit */
 /* Compiles the unit to the file `so`, both in the private folder `dir`. */
 bool cc_compile(Cx *cx, const Rt *rt, const Compiler *cc, const Unit *u, const char *dir, const char *so, Fail *fail);
 /* The path may be removed afterwards; it must never have been used for another kernel, dlopen goes by name. */

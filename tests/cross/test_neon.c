@@ -91,7 +91,7 @@ static bool build(Desk *d, const char *guest) {
     buf_str(&table, "typedef void K(const void *, long, long);\n");
     snprintf(out, sizeof out, "%s/guest", d->dir);
     argv[argc++] = out;
-    cc_flags(&(Compiler){.family = CC_GCC}, ISA_NEON, flags, sizeof flags);
+    cc_flags(&(Compiler){.family = CC_GCC}, ISA_NEON, false, flags, sizeof flags);
     for (char *w = strtok(flags, " "); w && argc < MOST_WORDS - 4; w = strtok(NULL, " "))
         if (!str_eq(w, "-shared") && !str_eq(w, "-nostdlib") && !str_eq(w, "-fPIC")) argv[argc++] = w;
     argv[argc++] = "-O1";

@@ -332,7 +332,7 @@ bool batch_build(Batch *b, const Compiler *cc, Isa isa, const char *less, const 
     *b = (Batch){0};
     if (n > MAX_UNITS || os_dir_temp(dir, sizeof dir)) return snprintf(b->why, sizeof b->why, "no folder"), false;
     Arena *a = arena_new(NULL, NULL);
-    cc_flags(cc, isa, flags, sizeof flags);
+    cc_flags(cc, isa, false, flags, sizeof flags);
     for (char *w = strtok(flags, " "); w && argc < MAX_WORDS - 8; w = strtok(NULL, " ")) argv[argc++] = w;
     argv[argc++] = less;
     argv[argc++] = "-Wno-psabi"; /* gcc tells about vectors as arguments of functions that are all inlined */
