@@ -17,6 +17,8 @@ enum {
     LANE_REGISTERS = 22,
     REGISTERS_STEP = 8,    /* of a lane: they come so many at a time */
     GROUP_RESERVED = 1024, /* bytes of on-chip memory that each group has beside its own */
+    REGISTER_BYTES = 4,
+    PACK_BYTES = 16, /* of the widest access */
     LINE = 128,
     WHOLE_OPS = 4 /* a conversion to a whole number, as special functions */
 };
@@ -40,11 +42,16 @@ static double room(const Demand *d, const Caps *caps, const Launch *l, double su
     return fmax(1, n);
 }
 
+/* Bytes of a lane's access, in the mean. */
+static double pack_bytes(const Demand *d, const Launch *l) {
+    const double elements = d->lane_ops[COST_MEMORY];
+    return elements > 0 ? (d->lane.global_read + d->lane.global_write) / elements * roof_at_least_1(l->pack) : 0;
+}
+
 /* Lines that an access of a subgroup touches, over those that it would touch if all its lanes were side by side. */
 static double scatter(const Demand *d, const Launch *l) {
-    const double elements = d->lane_ops[COST_MEMORY];
-    if (!(elements > 0) || l->lanes >= l->subgroup) return 1;
-    const double bytes = (d->lane.global_read + d->lane.global_write) / elements * roof_at_least_1(l->pack);
+    const double bytes = pack_bytes(d, l);
+    if (!(bytes > 0) || l->lanes >= l->subgroup) return 1;
     const double rows = (double)l->subgroup / l->lanes, lines = rows * ceil(l->lanes * bytes / LINE);
     return roof_at_least_1(lines / roof_at_least_1(l->subgroup * bytes / LINE));
 }
@@ -81,7 +88,8 @@ static double refill(double places, double groups, const Caps *caps, const Launc
 
 /* What the sweeps of a lane wait for: as many packs are on their way as there are registers for. */
 static double waits(const Demand *d, const Launch *l, const double *k, double packs) {
-    const double flight = roof_at_least_1((registers_of(d, l) - k[OWN]) / k[HELD]);
+    const double held = k[HELD] * fmax(REGISTER_BYTES, pack_bytes(d, l)) / PACK_BYTES;
+    const double flight = roof_at_least_1((registers_of(d, l) - k[OWN]) / held);
     return fmax(d->lane_waits, packs / flight) * k[WAIT] + packs * k[FETCH];
 }
 
@@ -99,7 +107,7 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double meeting = share > 1 ? k[l->split   ? SPLIT
                                          : l->bytes ? BYTES
                                                     : CLUSTER] +
-                                           subgroups * k[GATHER]
+                                           fmin(of_unit, places) * subgroups * k[GATHER]
                                      : k[BARRIER] + subgroups * k[MEET];
     double far;
     const double miss = missed(d, caps, l, k, &far);

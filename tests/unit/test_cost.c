@@ -347,6 +347,11 @@ static void roofline_knows_places_of_gpus(void **state) {
     few.pack = many.pack = 4, few.registers = 24, many.registers = 40;
     a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &packs, &c, &many, "");
     assert_true(term(&a, "path") > term(&b, "path"));
+    Demand short2 = packs; /* and narrower ones take fewer registers */
+    packs.lane.global_read = 32 * 4, packs.lane.global_write = 0;
+    short2.lane.global_read = 32 * 2, short2.lane.global_write = 0;
+    a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &short2, &c, &few, "");
+    assert_true(term(&a, "path") > term(&b, "path"));
     few.registers = 64; /* but not more than there are */
     a = score(cx, "roofline", &packs, &c, &few, "");
     assert_true(term(&a, "path") == term(&b, "path"));
