@@ -79,6 +79,13 @@ static double crowd(double rooms, double groups, double subgroups, const Caps *c
     return 1 + k[CROWDED] * full * meet * busy * spread / (1 + soon);
 }
 
+/* How much of the next launch's coming early is lost where there are places for one launch and a part of the next: all
+ * from a quarter on. */
+static double part(double places, double groups, const Caps *caps) {
+    const double launches = places * roof_units(caps) / fmax(groups, 1);
+    return launches > 1 && launches < 2 ? fmin(1, 4 * (launches - 1)) : 0;
+}
+
 /* Groups of a launch that waits in all places of all units start, and so end, at once: only then does the dispatcher
  * start those of the next. */
 static double refill(double places, double groups, const Caps *caps, const Launch *l) {
@@ -107,7 +114,7 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double meeting = share > 1 ? k[l->split   ? SPLIT
                                          : l->bytes ? BYTES
                                                     : CLUSTER] +
-                                           fmin(of_unit, places) * subgroups * k[GATHER]
+                                           subgroups * k[GATHER]
                                      : k[BARRIER] + subgroups * k[MEET];
     double far;
     const double miss = missed(d, caps, l, k, &far);
@@ -130,7 +137,7 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
     const double waves = roof_at_least_1(groups / roof_units(caps) / places);
     const double work = memory + cache + arithmetic + special + waves * path;
     const double crowds = crowd(rooms, groups, subgroups, caps, l, k, work);
-    const double cramped = l->overlap && rooms > 1 && rooms < 2 ? k[CRAMPED] * roof_ns : 0;
+    const double cramped = l->overlap ? part(places, groups, caps) * k[CRAMPED] * roof_ns : 0;
     const double started = l->resident ? fmin(groups, l->resident * roof_units(caps)) : groups;
     const double dispatch = started * k[DISPATCH] * roof_ns;
     const double refilled = refill(places, groups, caps, l) * dispatch * k[REFILL];

@@ -352,8 +352,8 @@ static void roofline_knows_places_of_gpus(void **state) {
     short2.lane.global_read = 32 * 2, short2.lane.global_write = 0;
     a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &short2, &c, &few, "");
     assert_true(term(&a, "path") > term(&b, "path"));
-    few.registers = 64; /* but not more than there are */
-    a = score(cx, "roofline", &packs, &c, &few, "");
+    few.registers = 64, many.registers = 128; /* but not more than there are */
+    a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &packs, &c, &many, "");
     assert_true(term(&a, "path") == term(&b, "path"));
     few.copies = many.copies = 100; /* what is not in the cache is further away, unless it is brought there before */
     Score far = score(cx, "roofline", &packs, &c, &few, "");
