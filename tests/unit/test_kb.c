@@ -27,7 +27,7 @@ static const Ins *at(const Bench *t, int i) {
 
 static int setup(void **state) {
     static Bench t;
-    t = (Bench){.cx = {.a = arena_new(&alloc_libc, NULL)}};
+    t = (Bench){.cx = {.a = arena_new(&alloc_libc, NULL)}, .k = {.root = -1}};
     t.b = (Kb){.cx = &t.cx, .k = &t.k};
     t.row = input(&t.b, TY_F32, RANK_ROW, 0);
     t.elem = input(&t.b, TY_F32, RANK_ELEM, 1);
