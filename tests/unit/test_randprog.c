@@ -77,7 +77,7 @@ static void test_generator(void **state) {
 static void test_bounds_hold(void **state) {
     (void)state;
     int64_t bounded = 0, all = 0;
-    for (uint64_t seed = 0; seed < 3000; seed++) {
+    for (uint64_t seed = 0; seed < 3000 / TEST_SHARE; seed++) {
         uint8_t bytes[RANDPROG_BYTES];
         const size_t n = randprog_bytes(seed, bytes);
         Cx cx = {.a = arena_new(NULL, NULL)};
