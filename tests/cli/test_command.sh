@@ -423,8 +423,8 @@ elsewhere() { mkdir -p far/away && cd far/away && cp "$soft" here.row && rf run 
 check 'from another folder, with relative names' elsewhere
 at_once() {
     local a b ra=0 rb=0
-    ROWFOLD_CACHE=$scratch/both "$rowfold" "${tune[@]}" --json >one.json 2>/dev/null & a=$!
-    ROWFOLD_CACHE=$scratch/both "$rowfold" "${tune[@]}" --json >two.json 2>/dev/null & b=$!
+    ROWFOLD_CACHE=$scratch/both "$rowfold" "${one[@]}" --json >one.json 2>/dev/null & a=$!
+    ROWFOLD_CACHE=$scratch/both "$rowfold" "${one[@]}" --json >two.json 2>/dev/null & b=$!
     wait $a || ra=$?
     wait $b || rb=$?
     [ $ra$rb = 00 ] && python3 -m json.tool one.json >/dev/null && python3 -m json.tool two.json >/dev/null

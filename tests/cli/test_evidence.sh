@@ -181,7 +181,7 @@ many=(--case "$norm" --case "$soft" --case "$soft pin=W=32" --case "$soft pin=W=
 kept() { python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); n = len(d["cases"]); assert not d["complete"] and 1 <= n < 4 and all("failed" not in c for c in d["cases"]), n' "$1"; }
 for signal in INT TERM; do
     rm -f stopped.json
-    check "bench: SIG$signal ends it soon" asked $signal 3 1/4 bench "${many[@]}" --effort estimate --samples 20 --sample-ms 15 --threads 1 -o stopped.json
+    check "bench: SIG$signal ends it soon" asked $signal 3 1/4 bench "${many[@]}" --effort estimate --samples 9 --sample-ms 15 --threads 1 -o stopped.json
     check 'the cases before are kept' kept stopped.json
     check 'and the auditor refutes nothing' exits 0 ' 0 refuted' "$build/tools/audit/rowfold-audit" stopped.json
 done
@@ -189,16 +189,16 @@ printf '#!/bin/sh\necho $$ >%s/peer.pid\nexec sleep 300\n' "$scratch" >endless_p
 check 'SIGINT while a peer runs' asked INT 3 0/1 bench --case "$soft" --effort estimate "${quick[@]}" --peers ./endless_peer.sh
 peer_gone() { [ ! -e peer.pid ] || ! kill -0 "$(cat peer.pid)" 2>/dev/null; }
 check 'which ends with it' peer_gone
-check 'freeze: SIGINT ends it soon' asked INT 3 1/4 catalog freeze "${many[@]}" --budget-candidates 6 --threads 1 -o part.json
+check 'freeze: SIGINT ends it soon' asked INT 3 1/4 catalog freeze "${many[@]}" --budget-candidates 3 --threads 1 -o part.json
 check 'and nothing is frozen yet' test ! -e part.json
-check 'another command does not go on with it' exits 4 'replay.other_journal' rf catalog freeze "${many[@]}" --budget-candidates 6 --threads 1 --pin V=1 -o part.json
+check 'another command does not go on with it' exits 4 'replay.other_journal' rf catalog freeze "${many[@]}" --budget-candidates 3 --threads 1 --pin V=1 -o part.json
 cp part.json.part changed.json.part
 sed -i '2s/"plan":"W=/"plan":"V=/' changed.json.part
-check 'nor does the same with a case that was changed' exits 4 'replay.other_journal' rf catalog freeze "${many[@]}" --budget-candidates 6 --threads 1 -o changed.json
+check 'nor does the same with a case that was changed' exits 4 'replay.other_journal' rf catalog freeze "${many[@]}" --budget-candidates 3 --threads 1 -o changed.json
 continued() {
     local first
     first=$(sed -n 2p part.json.part | sed 's/.*"case_sha256":"\([0-9a-f]*\)".*/\1/')
-    rf catalog freeze "${many[@]}" --budget-candidates 6 --threads 1 -o part.json >/dev/null && grep -q "$first" part.json && [ ! -e part.json.part ]
+    rf catalog freeze "${many[@]}" --budget-candidates 3 --threads 1 -o part.json >/dev/null && grep -q "$first" part.json && [ ! -e part.json.part ]
 }
 check 'the same command does' continued
 check 'and what it froze is whole' exits 0 'as frozen' rf catalog verify part.json --threads 1

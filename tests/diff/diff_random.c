@@ -137,9 +137,9 @@ static void run_batch(Desk *d, const char *self, uint64_t seed, int n) {
         d->legal_first += match[i].draws == 1;
         d->held += match[i].kern && match[i].kern->nstripes > 0;
     }
-    /* Any level must give the same bits: mostly the quickest, in one batch of eight the product's own for the units
-     * that it does not take seconds for. */
-    const bool own = seed / BATCH % 8 == 0;
+    /* Any level must give the same bits: mostly the quickest, in one batch of sixteen the product's own for the
+     * units that it does not take seconds for. */
+    const bool own = seed / BATCH % 16 == 0;
     for (int i = 0; i < n; i++) {
         const int level = own && match[i].unit.bytes <= SHORT_TEXT;
         if (match[i].unit.text && !left_out[i]) u[level][nu[level]++] = &match[i].unit;
