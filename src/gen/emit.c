@@ -152,11 +152,13 @@ static void loop_steps(Emit *e, const Node *n, int64_t from, const char *end, in
 }
 
 /* Rounds that sweeps which run together take at a turn: what is unrolled, and some registers in any case, for which a
- * core has enough in flight to fill one sweep's waits with the next one's work. */
+ * core has enough in flight to fill one sweep's waits with the next one's work; of three sweeps or more two rounds are
+ * enough, and text enough for a compiler. */
 static int64_t turn(const Emit *e, int64_t round) {
     enum { REGISTERS = 4 };
     const Plan *p = &e->k->plan;
-    return e->nstages ? i64_max(p->U / round, REGISTERS / i64_max(1, round * p->flight * p->V * e->R)) : 1;
+    const int64_t some = REGISTERS / i64_max(1, round * p->flight * p->V * e->R);
+    return e->nstages ? i64_max(p->U / round, e->nstages > 2 ? i64_min(some, 2) : some) : 1;
 }
 
 /* The same up to step `to`, as far as whole rounds go; the first step after it. */
