@@ -275,13 +275,17 @@ static void count_again(Emit *e) {
 }
 
 void emit_sweep(Emit *e, const Node *n) {
+    enum { WRITTEN_OUT = 4 }; /* steps of a range */
     const Plan *p = &e->k->plan;
     const Domain *d = &e->k->domain[n->domain];
     int64_t chunk = (int64_t)plan_lanes(p) * p->V, F = p->flight, step = chunk * F, full = d->n_mapped / step;
     /* a loop body holds a whole round of the accumulators, so that which one a chunk meets is known in the text;
      * further unrolling is asked of the compiler, which changes no order and keeps the text short */
     int64_t acc = named_accumulators(e, n), round = acc > F ? acc / F : 1, looped = full - full % round;
-    bool unrolled = e->speak->unrolls && e->speak->unrolls(e, n), ranged = domain_ranged(e->k, d);
+    const bool ranged = domain_ranged(e->k, d);
+    /* compilers for GPUs unroll short loops of known length: loads are then under way side by side */
+    const bool brief = ranged && e->words && d->n_mapped <= WRITTEN_OUT * step;
+    bool unrolled = brief || (e->speak->unrolls && e->speak->unrolls(e, n));
     if (unrolled) looped = 0;
     e->domain = n->domain;
     e->node_end = n->i1;

@@ -223,8 +223,10 @@ static void test_ranged_steps(void **state) {
         int times; /* steps that may be passed over */
     } rows[] = {
         {"rmsnorm", "W=256 V=4 hold.x=register", 3},
+        {"rmsnorm", "W=256 V=4 hold.x=shared", 3},
+        {"rmsnorm", "W=128 V=4 hold.x=shared", 2}, /* eight steps: both sweeps loop, and end with a part of one */
         {"rmsnorm", "W=256 V=4 hold.x=register flight=2", 1},
-        {"softmax", "W=256 V=4 hold.x=register hold.e=shared", 4}, /* the last sweep loops */
+        {"softmax", "W=256 V=4 hold.x=register hold.e=shared", 6},
         {"softmax", "W=256 V=4 hold.x=register hold.e=register", 3},
         {"softmax", "W=256 V=4 hold.x=register hold.e=recompute", 6},
     };
