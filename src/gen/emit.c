@@ -389,7 +389,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .text = all.s,
                   .bytes = all.n,
                   .abi = k->abi,
-                  .plain = e.nstages || e.speak == &speak_rows,
+                  .plain = e.nstages || (e.speak == &speak_rows && host_masks_rows(&e)),
                   .threads = k->plan.threads,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,

@@ -99,7 +99,8 @@ struct Emit {
 void emit_sweep(Emit *e, const Node *n);            /* where sweeps run together: the first of them */
 int64_t emit_part(int64_t steps, int parts, int i); /* the step with which part i of a sweep starts */
 extern const Speak speak_host, speak_rows, speak_cuda, speak_opencl, speak_metal;
-bool host_takes_rows(Emit *e); /* is the unit one of speak_rows? */
+bool host_takes_rows(Emit *e);       /* is the unit one of speak_rows? */
+bool host_masks_rows(const Emit *e); /* and are their loads under masks? */
 void host_find_short(Emit *e);
 bool host_index_rises(const Emit *e, int fold); /* of a K_FOLD2: is its index above all that came before? */
 void host_prelude(Emit *e, const char *body, Buf *out);

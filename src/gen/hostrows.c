@@ -173,6 +173,10 @@ static const char *beyond(Emit *e, const Ins *in, int f, int r) {
     return r || e->grouped ? emit_text(e, " + %s * %s", rows_before(e, r), step_of(e, in->a[0], f)) : "";
 }
 
+bool host_masks_rows(const Emit *e) {
+    return e->pb->caps.isa == ISA_AVX512 && e->L == 16;
+}
+
 /* Rows side by side are loaded under masks where the processor has them for all types: then one question is left, and
  * it is the same for all registers. */
 static void load_masked(Emit *e, int i, const Step *s, int f) {
@@ -198,8 +202,7 @@ static void load(Emit *e, int i, const Step *s, int f) {
         declare(e, i, f, -1, guard < 0 ? x : emit_text(e, "%s ? %s : %s", one(e, guard, f), x, one(e, fill, f)));
         return;
     }
-    if (kind(e, in->a[0]) == RAMP && guard < 0 && e->pb->caps.isa == ISA_AVX512 && e->L == 16 &&
-        ty_bytes(host_tensor_type(e, in->param)) <= 4) {
+    if (kind(e, in->a[0]) == RAMP && guard < 0 && host_masks_rows(e) && ty_bytes(host_tensor_type(e, in->param)) <= 4) {
         load_masked(e, i, s, f);
         return;
     }
