@@ -330,19 +330,46 @@ static void leave_holds(Cx *cx, Space *s) {
     }
 }
 
-/* One row a group and one group a row go with every width of a row, a barrier with one group a row, one accumulator and
- * no copies ahead with every statistic: what was pinned must not fail for want of them, where the values of the default
- * space were made for another. */
+static int space_most(const Space *s, int d) {
+    int v = s->value[d][0];
+    for (int i = 1; i < s->n[d]; i++) v = s->value[d][i] > v ? s->value[d][i] : v;
+    return v;
+}
+
+static bool any_subgroups(const Space *s, int subgroup) {
+    bool any = false;
+    for (int i = 0; i < s->n[DIM_W]; i++) any |= s->value[DIM_W][i] % subgroup == 0;
+    return any;
+}
+
+/* The most lanes of P rows that a group has room for. */
+static int fitting_lanes(const Caps *caps, int P) {
+    int W = caps->max_group > P ? caps->max_group / P : 1;
+    while (W > 1 && !dim_is_legal(DIM_W, W)) W--;
+    return W;
+}
+
+/* One row a group and one group a row go with every width of a row, whole subgroups with several groups a row, few
+ * lanes with many rows a group, a barrier with one group a row, one accumulator and no copies ahead with every
+ * statistic: what was pinned must not fail for want of them, where the values of the default space were made for
+ * another. */
 static void leave_way_out(Cx *cx, const Problem *pb, const char *text, int default_W, Space *s) {
-    int W = space_least(s, DIM_W), P = space_least(s, DIM_P);
-    const bool loose = space_least(s, DIM_stat) != STAT_TWO_PASS || W < default_W; /* fewer lanes keep less */
-    const bool apart =
-        space_least(s, DIM_cluster) > 1 && (W % pb->caps.subgroup || P > 1 || space_least(s, DIM_split) > 1);
-    const bool meets_barrier = apart || (s->n[DIM_cluster] == 1 && space_least(s, DIM_cluster) == 1);
+    const int W = space_least(s, DIM_W), P = space_least(s, DIM_P), subgroup = pb->caps.subgroup;
+    const bool full = W * P > pb->caps.max_group, shared = space_least(s, DIM_cluster) > 1;
+    const bool loose = /* fewer lanes keep less */
+        space_least(s, DIM_stat) != STAT_TWO_PASS || W < default_W || (full && !is_named(text, DIM_W));
+    const bool bytes =
+        is_named(text, DIM_exchange) && space_least(s, DIM_exchange) > EXCHANGE_BARRIER && pb->caps.max_cluster > 1;
+    const bool several = bytes || (shared && is_named(text, DIM_cluster)); /* groups a row */
+    const bool apart = shared && (W % subgroup || P > 1 || space_least(s, DIM_split) > 1);
+    const bool meets_barrier = apart || (s->n[DIM_cluster] == 1 && !shared);
     const struct {
         int dim, value;
         bool stuck;
-    } way[] = {{DIM_P, 1, W * P > pb->caps.max_group},
+    } way[] = {{DIM_P, 1, full || (several && P > 1)},
+               {DIM_W, fitting_lanes(&pb->caps, P), full},
+               {DIM_W, subgroup, several && !any_subgroups(s, subgroup)},
+               {DIM_cluster, 2, bytes && space_most(s, DIM_cluster) == 1},
                {DIM_cluster, 1, apart},
                {DIM_exchange, EXCHANGE_BARRIER, meets_barrier && space_least(s, DIM_exchange) > EXCHANGE_BARRIER},
                {DIM_acc, 1, space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_acc) > 1},

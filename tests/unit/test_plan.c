@@ -657,8 +657,12 @@ static void other_groups(void **state) {
     static const struct {
         const char *kernel, *pin;
         int rows, n;
-    } c[] = {
-        {"softmax", "W=16", 1000, 262144}, {"after", "cluster=1", 64, 4096}, {"after", "cluster=1,W=512", 8, 65536}};
+    } c[] = {{"softmax", "W=16", 1000, 262144},      {"after", "cluster=1", 64, 4096},
+             {"after", "cluster=1,W=512", 8, 65536}, {"softmax", "exchange=bytes", 4096, 769},
+             {"softmax", "exchange=bytes", 64, 1},   {"softmax", "cluster=8", 4096, 1},
+             {"column", "cluster=8", 4096, 33},      {"column", "exchange=bytes", 4096, 33},
+             {"softmax", "P=64", 4096, 4096},        {"softmax", "P=64", 1, 131072},
+             {"softmax", "P=3", 7, 131072}};
     for (int i = 0; i < COUNT(c); i++) {
         Fix f;
         Space s;
