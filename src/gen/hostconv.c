@@ -331,26 +331,30 @@ static const char *range_of(Pre *p, bool rest) {
 static void part_of(Pre *p, Buf *b, Ty ty, bool load, bool rest) {
     static const struct {
         const char *load, *store, *type, *pointer;
-    } masked[] = {{"loaddquqi128", "storedquqi128", "wchar", "void"},
-                  {"loaddquhi256", "storedquhi256", "whalf", "void"},
+    } masked[] = {{"loaddquqi128", "storedquqi128", "wchar", "char"},
+                  {"loaddquhi256", "storedquhi256", "whalf", "short"},
                   {"loadups512", "storeups512", "vf32", "float"}};
     const int bytes = ty_bytes(ty);
     const char *w = arena_printf(p->a, "w%s", ty_text(ty)), *vbool = rest ? "post_vbool(n)" : "pre_vbool(n)";
     if (p->wide && bytes <= 4) {
         const int i = bytes == 4 ? 2 : bytes - 1;
+        const char *unit = bytes == 4 ? masked[i].pointer : "unit";
+        if (bytes < 4) /* compilers differ in what these take, and C++ converts no pointer by itself */
+            buf_fmt(b, "#ifdef __clang__\n    typedef %s unit;\n#else\n    typedef %s unit;\n#endif\n", masked[i].type,
+                    masked[i].pointer);
         if (load)
-            buf_fmt(b, "    t = (%s)__builtin_ia32_%s_mask((const %s *)p, (%s)t, %s);\n", w, masked[i].load,
-                    masked[i].pointer, masked[i].type, vbool);
-        else
-            buf_fmt(b, "    __builtin_ia32_%s_mask((%s *)p, (%s)t, %s);\n", masked[i].store, masked[i].pointer,
+            buf_fmt(b, "    t = (%s)__builtin_ia32_%s_mask((const %s *)p, (%s)t, %s);\n", w, masked[i].load, unit,
                     masked[i].type, vbool);
+        else
+            buf_fmt(b, "    __builtin_ia32_%s_mask((%s *)p, (%s)t, %s);\n", masked[i].store, unit, masked[i].type,
+                    vbool);
         return;
     }
     if (p->ymm && bytes == 4) {
         if (load)
-            buf_fmt(b, "    t = (%s)__builtin_ia32_maskloadps256((const void *)p, %s);\n", w, vbool);
+            buf_fmt(b, "    t = (%s)__builtin_ia32_maskloadps256((const vf32 *)p, %s);\n", w, vbool);
         else
-            buf_fmt(b, "    __builtin_ia32_maskstoreps256((void *)p, %s, (vf32)t);\n", vbool);
+            buf_fmt(b, "    __builtin_ia32_maskstoreps256((vf32 *)p, %s, (vf32)t);\n", vbool);
         return;
     }
     const char *to = load ? "&t, p" : "p, &t", *each = load ? "t[i] = p[i]" : "p[i] = t[i]";
