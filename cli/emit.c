@@ -167,6 +167,8 @@ static bool wrap(Cli *c, const char **source, const char **header) {
             "#pragma GCC diagnostic ignored \"-Wpsabi\"\n" /* vectors are passed between static functions only */
             "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
             "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n#ifndef __clang__\n"
+            /* lanes behind a row's end are read with the others, and masked */
+            "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
             "#pragma GCC optimize (\"fp-contract=off\", \"no-tree-slp-vectorize\")\n#endif\n#endif\n%s\n\n/* "
             "%s of dense tensors%s, %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
             "const slot slots[] = {%s};\n"

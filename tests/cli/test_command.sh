@@ -287,6 +287,10 @@ clean() {
 }
 check 'a clean source' clean 37
 check 'a clean source for a range' clean 1..37
+masked() { # lanes behind the end of a row are read with the others
+    rf emit "$kernels/cross_entropy.row" cross_entropy --shape n=33 --isa portable --pin W=64,acc=2 --standalone -o m.c && "$cc" -O1 -Wall -Wextra -Werror -c m.c -o m.o
+}
+check 'a clean source whose lanes are masked' masked
 shifted() { # ISA TYPE FLAGS...: masks of registers, as C++
     rf emit "$soft" --shape rows=3,n=37 --isa "$1" --type "$2" --pin tail=head-shift --standalone -o h.c || return
     shift 2
