@@ -287,23 +287,20 @@ clean() {
 }
 check 'a clean source' clean 37
 check 'a clean source for a range' clean 1..37
-masked() { # lanes behind the end of a row are read with the others
-    rf emit "$kernels/cross_entropy.row" cross_entropy --shape n=33 --isa portable --pin W=64,acc=2 --standalone -o m.c && "$cc" -O1 -Wall -Wextra -Werror -c m.c -o m.o
-}
-check 'a clean source whose lanes are masked' masked
-shifted() { # ISA TYPE FLAGS...: masks of registers, as C++
+shifted() { # ISA TYPE FLAGS...: masks of registers; lanes that they hide are read with the others
     rf emit "$soft" --shape rows=3,n=37 --isa "$1" --type "$2" --pin tail=head-shift --standalone -o h.c || return
     shift 2
+    "$cc" -O1 -Wall -Wextra -Werror "$@" -c h.c -o h.o || return
     cxx=$(command -v c++ || command -v g++ || command -v clang++) || return 0
-    "$cxx" -x c++ -std=gnu++17 -O1 "$@" -c h.c -o h.o
+    "$cxx" -x c++ -std=gnu++17 -O1 -Wall -Wextra -Werror "$@" -c h.c -o h.o
 }
 if [ "$(uname -m)" = x86_64 ]; then
     avx512='-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512cd'
-    check 'masks of AVX2 as C++' shifted avx2 f32 -mavx2 -mfma
-    # shellcheck disable=SC2086
-    check 'masks of 16 bits as C++' shifted avx512 bf16 $avx512
-    # shellcheck disable=SC2086
-    check 'masks of 8 bits as C++' shifted avx512 f8e4m3 $avx512
+    check 'masks of AVX2' shifted avx2 f32 -mavx2 -mfma
+    for type in f32 bf16 f8e4m3; do
+        # shellcheck disable=SC2086
+        check "masks of AVX-512, $type" shifted avx512 $type $avx512 -mfma -mf16c
+    done
 fi
 ranges() { rf emit "$soft" --shape n=1..6 --isa portable --standalone -o r.c --header r.h && printf '#include <stdio.h>\n#include "r.h"\nint main(void) { float x[10] = {0}, y[10]; int refused = rowfold_softmax(x, y, 1, 7) + rowfold_softmax(x, y, 1, 0); for (int n = 2; n < 6; n += 3) { refused += rowfold_softmax(x, y, 2, n); printf("%%g %%g ", (double)y[0], (double)y[2 * n - 1]); } printf("%%d", refused); return 0; }\n' >main.c && "$cc" -o ranges main.c r.c -lm && says '0.5 0.5 0.2 0.2 2' ./ranges; }
 check 'a function for a range of extents' ranges
