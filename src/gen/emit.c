@@ -103,6 +103,15 @@ static void one_step(Emit *e, const Node *n, const Step *s) {
     some_steps(e, n, s, 1);
 }
 
+/* NULL: always. */
+static void one_step_if(Emit *e, const Node *n, const Step *s, const char *condition) {
+    if (condition) line(e, "if (%s) {", condition);
+    e->depth += condition != NULL;
+    one_step(e, n, s);
+    e->depth -= condition != NULL;
+    if (condition) line(e, "}");
+}
+
 bool cell_is_array(const Emit *e, const Cell *c) {
     return e->R && (c->acc > 4 || e->R > 8); /* of hosts */
 }
@@ -228,20 +237,12 @@ static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, i
     for (int64_t i = 0; unrolled && i * step < d->n_mapped; i++) {
         Step s = {emit_text(e, "%" PRId64 "l", i * F), i * F, i * F % acc, (i + 1) * step <= least ? -1 : LEFT_SIZE};
         const bool may = passes && i * step >= i64_max(least, 1);
-        if (may) line(e, "if (%" PRId64 " < %s) {", i * step, size);
-        e->depth += may;
-        one_step(e, n, &s);
-        e->depth -= may;
-        if (may) line(e, "}");
+        one_step_if(e, n, &s, may ? emit_text(e, "%" PRId64 " < %s", i * step, size) : NULL);
     }
     for (int64_t i = 0; !unrolled && i < round; i++) {
         Step s = {i ? emit_text(e, "(%s + %" PRId64 ")", looped, i * F) : emit_text(e, "(%s)", looped), -1, i * F % acc,
                   LEFT_SIZE};
-        line(e, "if (%s * %" PRId64 " < %s) {", s.chunk, chunk, size);
-        e->depth++;
-        one_step(e, n, &s);
-        e->depth--;
-        line(e, "}");
+        one_step_if(e, n, &s, emit_text(e, "%s * %" PRId64 " < %s", s.chunk, chunk, size));
     }
 }
 
@@ -256,11 +257,7 @@ static void shifted_steps(Emit *e, const Node *n, int64_t round, int64_t acc) {
     for (int64_t at = looped_steps(e, n, 1, full, round); at * step < size + e->shifts - 1; at++) {
         const bool whole = at < full, may = !whole && !e->nstages && at * step >= size;
         Step s = {emit_text(e, "%" PRId64 "l", at * F), at * F, at * F % acc, whole ? -1 : LEFT_SIZE};
-        if (may) line(e, "if (%" PRId64 " < %" PRId64 " + shift) {", at * step, size);
-        e->depth += may;
-        one_step(e, n, &s);
-        e->depth -= may;
-        if (may) line(e, "}");
+        one_step_if(e, n, &s, may ? emit_text(e, "%" PRId64 " < %" PRId64 " + shift", at * step, size) : NULL);
     }
 }
 

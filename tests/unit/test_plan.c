@@ -631,7 +631,6 @@ static void space_texts(void **state) {
     assert_true(space_count(&huge) == INT64_MAX);
 }
 
-/* A call of two microseconds takes one thread; one of milliseconds all that there are; in between it is searched. */
 /* Rows that only on-chip memory can hold, in a statistic that needs them once: what is pinned leaves a plan. */
 static void way_out(void **state) {
     (void)state;
@@ -677,6 +676,7 @@ static void other_groups(void **state) {
     }
 }
 
+/* A call of two microseconds takes one thread; one of milliseconds all that there are; in between it is searched. */
 static void threads_by_size(void **state) {
     (void)state;
     static const struct {
