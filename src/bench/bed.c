@@ -4,6 +4,7 @@
 #include "../base/os.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_CALLS = 1 << 24 };
@@ -97,6 +98,19 @@ Err bed_rows(Cx *cx, const Problem *pb, int64_t *rows) {
     return OK;
 }
 
+/* What a user allows a sample to take at most. */
+static Err sample_limit(Cx *cx, int64_t *out) {
+    const char *env = getenv("ROWFOLD_SAMPLE_MS");
+    *out = 0;
+    if (!env || !env[0]) return OK;
+    char *end;
+    const double ms = strtod(env, &end);
+    if (*end || !(ms >= 0.1 && ms <= 1000))
+        return diag(cx, S_ARG, NOWHERE, "0.1 to 1000", "ROWFOLD_SAMPLE_MS is '%.40s'", env);
+    *out = (int64_t)(ms * 1e6);
+    return OK;
+}
+
 Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b) {
     const Prog *p = pb->prog;
     b->a = cx->a;
@@ -104,6 +118,7 @@ Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b) {
     b->pb = pb;
     abi_of(p, &b->abi);
     Err err = bed_rows(cx, pb, &b->rows);
+    if (!err) err = sample_limit(cx, &b->most_sample_ns);
     if (err) return err;
     for (int i = 0; i < p->naxes; i++)
         if (p->row_axes >> i & 1) b->slots[b->abi.row[i]].i = pb->shape.n[i];
@@ -278,6 +293,7 @@ Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample
     *t = (Times){0};
     Err err = reset(cx, b, false);
     int calls = 1;
+    if (b->most_sample_ns) sample_ns = i64_min(sample_ns, b->most_sample_ns);
     if (!err) err = reset_copies(cx, b);
     if (!err) err = warm_up(cx, b, m, threads, sample_ns, give_up_ns, &samples, &calls);
     if (samples > COUNT(t->ns)) samples = COUNT(t->ns);

@@ -28,9 +28,10 @@ typedef struct Bed {
     size_t size[MAX_PARAMS];
     Args host; /* inputs as given (inout ones before the call) and room for outputs; memory of the arena */
     Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
-    int nsets, next;  /* copies, the first among them; where the next sample goes on */
-    const Slot **set; /* of each copy, twice over, so that any place may be the first */
-    Mem **copy;       /* memory of the other copies, a parameter after the other */
+    int64_t most_sample_ns; /* ROWFOLD_SAMPLE_MS; 0: no limit but that which is asked for */
+    int nsets, next;        /* copies, the first among them; where the next sample goes on */
+    const Slot **set;       /* of each copy, twice over, so that any place may be the first */
+    Mem **copy;             /* memory of the other copies, a parameter after the other */
     int ncopies;
     struct { /* definition's values for one set of bounds, made when first asked for */
         bool made;

@@ -288,7 +288,7 @@ clean() {
 check 'a clean source' clean 37
 check 'a clean source for a range' clean 1..37
 shifted() { # ISA TYPE FLAGS...: masks of registers; lanes that they hide are read with the others
-    rf emit "$soft" --shape rows=3,n=37 --isa "$1" --type "$2" --pin tail=head-shift --standalone -o h.c || return
+    rf emit "$soft" --shape rows=3,n=37 --device "preset:$1" --type "$2" --pin tail=head-shift --standalone -o h.c || return
     shift 2
     "$cc" -O1 -Wall -Wextra -Werror "$@" -c h.c -o h.o || return
     cxx=$(command -v c++ || command -v g++ || command -v clang++) || return 0

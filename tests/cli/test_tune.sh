@@ -24,6 +24,9 @@ check 'random' holds 'd["timed"] == 3' "${tune[@]}" --json --strategy random --b
 check 'beam' holds 'd["timed"] == 5' "${tune[@]}" --json --strategy beam --budget-candidates 5
 check 'exhaustive by its name' holds 'd["timed"] + d["failed"] + d["refused"] == d["candidates"] > 8' "${tune[@]}" --json --strategy exhaustive
 check 'exhaustive past its budget names the size' exits 4 'points=[0-9]+ limit=3' "${tune[@]}" --strategy exhaustive --budget-candidates 3
+calls() { ROWFOLD_SAMPLE_MS=$1 "${tune[@]}" --budget-candidates 1 --quiet >/dev/null && python3 -c 'import re; print(re.search("\"calls\": *([0-9]+)", open("r.json").read())[1])'; }
+check 'shorter samples have fewer calls' eval '(($(calls 0.2) * 2 < $(calls 5)))'
+check 'samples of no length' exits 2 "0.1 to 1000" env ROWFOLD_SAMPLE_MS=0 "${tune[@]}"
 check 'no such strategy' exits 2 'search.strategy' "${tune[@]}" --strategy clever
 check 'a strategy that does not go with the effort' exits 2 'search.strategy' "${tune[@]}" --strategy beam --effort exhaustive
 check 'combinations' holds 'd["timed"] == 8' "$rowfold" tune "$soft" softmax --shape rows=8,n=100 --no-store --receipt r.json --pin V=1 --tune-holds reload,register --tune-W=32,64 --json

@@ -99,7 +99,7 @@ static void test_kernels_compile(void **state) {
     (void)state;
     Nvrtc rtc;
     if (!compiler(&rtc)) skip();
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < COUNT(cases); i += TEST_SHARE) {
         Cx cx = {.a = arena_new(NULL, NULL)};
         Problem pb;
         Kern *k;
@@ -126,7 +126,7 @@ static void test_random_compile(void **state) {
     Caps caps;
     caps_preset("h200", &caps);
     const char *many = getenv("ROWFOLD_CUDA_PAIRS");
-    for (int seed = 1; seed <= (many ? strtol(many, NULL, 10) : 8); seed++) {
+    for (int seed = 1; seed <= (many ? strtol(many, NULL, 10) : 9 / TEST_SHARE); seed++) {
         uint8_t bytes[RANDPROG_BYTES];
         size_t n = randprog_bytes((uint64_t)seed, bytes), size;
         Match p;
