@@ -11,6 +11,16 @@ static bool starts(const char *s, const char *head) {
     return strncmp(s, head, strlen(head)) == 0;
 }
 
+/* Is there a preset of that name, so that kernels for its machine can be planned and emitted without it? */
+static bool is_preset(Cli *c, const char *name) {
+    rowfold_context *any = NULL;
+    rowfold_device *d = NULL;
+    const bool is = name && rowfold_context_new(NULL, &any) == ROWFOLD_OK &&
+                    rowfold_device_find(any, cli_text(c, "preset:%s", name), &d) == ROWFOLD_OK;
+    rowfold_context_free(any);
+    return is;
+}
+
 Rc cli_open(Cli *c) {
     rowfold_options o;
     rowfold_options_init(&o);
@@ -22,8 +32,12 @@ Rc cli_open(Cli *c) {
     if (s == ROWFOLD_OK) return RC_OK;
     /* There is no context to ask what went wrong, and of what is passed only the instructions can be off. */
     if (s == ROWFOLD_MEMORY) return fail(c, F_MEMORY, NULL, "there is no memory for a context");
-    return fail(c, F_VALUE, "avx512 avx2 neon portable, and what this processor has",
-                "host kernels cannot be made for --isa \"%s\" here", c->o.isa ? c->o.isa : "");
+    const char *isa = c->o.isa ? c->o.isa : "", *accepted = "avx512 avx2 neon portable, and what this processor has";
+    if (!is_preset(c, isa)) return fail(c, F_VALUE, accepted, "there are no instructions \"%s\" for host kernels", isa);
+    return fail(c, F_VALUE, accepted,
+                "this processor cannot run host kernels for --isa \"%s\"; in its place, --device preset:%s plans and "
+                "emits for a machine that can",
+                isa, isa);
 }
 
 const char *cli_types(const Cli *c) {

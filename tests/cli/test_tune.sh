@@ -56,4 +56,13 @@ printf '# two cases\n%s softmax rows=8,n=100 f32\n\n%s log_softmax rows=4,n=64 b
 check 'cases from a suite' exits 0 'log_softmax +rows=4,n=64.*worst regret|worst regret' "$rowfold" tune --audit-pruning two.suite "${small[@]}"
 check 'a suite with a line too short' bash -c 'echo "$1 softmax" >bad.suite; "$2" tune --audit-pruning bad.suite 2>&1 | grep -q "line 1, has 2 of 4 words"' _ "$soft" "$rowfold"
 check 'an audit of nothing' exits 2 'no cases to audit' "$rowfold" tune --audit-pruning
+
+# ---- instructions that this processor lacks ----
+foreign=neon
+[ "$(uname -m)" = x86_64 ] || foreign=avx512
+for command in tune plan emit; do
+    check "$command --isa $foreign says what does it here" exits 2 "--device preset:$foreign plans and emits.*command.value" "$rowfold" $command "$soft" softmax --shape rows=8,n=100 --isa $foreign
+done
+check 'and so it does' "$rowfold" emit "$soft" softmax --shape rows=8,n=100 --device preset:$foreign -o other.c
+check 'no preset is told of where there is none' exits 2 'no instructions "z80".*command.value' "$rowfold" plan "$soft" softmax --shape rows=8,n=100 --isa z80
 done_testing
