@@ -404,15 +404,17 @@ static bool rows_adjacent(const Prog *p) {
 }
 
 static Err check_shape(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
-    int64_t chunk = (int64_t)plan_lanes(plan) * plan->V;
+    const int64_t chunk = (int64_t)plan_lanes(plan) * plan->V;
     for (int i = 0; i < sc->nsweeps && plan->tail == TAIL_EXACT; i++) {
         const Domain *d = &sc->domain[sc->sweep[i].domain];
-        if (is_ranged(pb, d) && chunk > 1)
-            return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N is given at launch, and W*V=%lld",
+        const bool ranged = is_ranged(pb, d) && chunk > 1;
+        if (!ranged && (!d->mapped || d->n_mapped % chunk == 0)) continue;
+        const char *width = plan_groups(plan) > 1 ? "W*V*groups of a row" : "W*V";
+        if (ranged)
+            return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N is given at launch, and %s=%lld", width,
                         (long long)chunk);
-        if (d->mapped && d->n_mapped % chunk)
-            return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N=%lld is not a multiple of W*V=%lld",
-                        (long long)d->n_mapped, (long long)chunk);
+        return diag(cx, S_PLAN_TAIL, NOWHERE, "guarded", "tail=exact: N=%lld is not a multiple of %s=%lld",
+                    (long long)d->n_mapped, width, (long long)chunk);
     }
     if (plan->index == 32) {
         Err e = check_index(cx, pb, sc);
@@ -645,30 +647,35 @@ static Err check_split(Cx *cx, const Problem *pb, const Plan *plan, const Sched 
     int joins = 0,
         most = columns ? (int)i64_max(1024 / (plan->W * plan->P), 1) : 16; /* as many as one exchange takes */
     if (plan->split == 1) return OK;
+    for (int i = 0; i < sc->nsinks && plan->fuse == FUSE_ON && !plan->segments; i++) { /* what no other plan mends */
+        const Sink *s = &sc->sink[i];
+        const bool red = s->kind == SINK_RED, late = s->outer > 0 && (red || sc->domain[s->domain].mapped);
+        joins += red;
+        if (sc->serial || late || (red && sched_kept(sc, p, s) != LANES_MEET))
+            return diag(cx, S_PLAN_SPLIT, red ? p->val[s->at].at : NOWHERE, NULL, "split=%d with stat=%s: %s",
+                        plan->split, stat_text(sc->stat),
+                        late         ? "elements wait for what lanes have together"
+                        : sc->serial ? "some axes are looped over"
+                                     : "what lanes have together is not one number a row");
+    }
     if (plan->cluster > 1 || plan->fuse == FUSE_OFF || plan->segments || plan->grid || plan->combine == COMBINE_OUTER)
         return diag(cx, S_PLAN_SPLIT, NOWHERE, "cluster=1 fuse=on segments=off grid=0 combine=inner or pair",
                     "split=%d with cluster=%d fuse=%s segments=%s grid=%d combine=%s", plan->split, plan->cluster,
                     dim_info(DIM_fuse)->word[plan->fuse], dim_info(DIM_segments)->word[plan->segments], plan->grid,
                     dim_info(DIM_combine)->word[plan->combine]);
-    for (int i = 0; i < sc->nsinks; i++) {
-        const Sink *s = &sc->sink[i];
-        const bool red = s->kind == SINK_RED, late = s->outer > 0 && (red || sc->domain[s->domain].mapped);
-        joins += red;
-        if (sc->serial || late || (red && sched_kept(sc, p, s) != LANES_MEET))
-            return diag(cx, S_PLAN_SPLIT, red ? p->val[s->at].at : NOWHERE, NULL, "split=%d: %s", plan->split,
-                        late         ? "elements wait for what lanes have together"
-                        : sc->serial ? "some axes are looped over"
-                                     : "what lanes have together is not one number a row");
-    }
     const bool online = sc->npairs && sc->stat == STAT_ONLINE;
     const bool meets = online ? joins == 2 && plan->combine == COMBINE_PAIR && plan->P == 1 &&
                                     plan->W % pb->caps.subgroup == 0 && plan->split <= pb->caps.subgroup
                               : !sc->npairs || sc->stat == STAT_SHIFTED;
     if (!meets || joins > most)
-        return diag(cx, S_PLAN_SPLIT, NOWHERE, NULL,
-                    "split=%d with stat=%s combine=%s W=%d P=%d: %d reductions, most=%d, do not meet at once",
+        return diag(cx, S_PLAN_SPLIT, NOWHERE,
+                    online
+                        ? "combine=pair P=1, W of whole subgroups, split up to as many groups as a subgroup has lanes"
+                        : NULL,
+                    "split=%d with stat=%s combine=%s W=%d P=%d subgroup=%d: %d reductions, most=%d, do not meet at "
+                    "once",
                     plan->split, stat_text(sc->stat), dim_info(DIM_combine)->word[plan->combine], plan->W, plan->P,
-                    joins, most);
+                    pb->caps.subgroup, joins, most);
     return OK;
 }
 

@@ -37,14 +37,27 @@ Err plan_check_shared(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
 
 /* Copies past the registers are for inputs that are held in on-chip memory, and of 4, 8 or 16 bytes. */
 Err plan_check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc) {
-    int most = 0;
-    for (int i = 0; i < sc->ncands && plan->stages; i++)
-        most = (int)i64_max(most, copied_bytes(pb, plan, sc, &sc->cand[i]));
+    int most = 0, inputs = 0, shared = 0;
+    const char *name = "NAME";
+    for (int i = 0; i < sc->ncands && plan->stages; i++) {
+        const Cand *c = &sc->cand[i];
+        if (!c->load) continue;
+        inputs++, name = c->name;
+        shared += plan_hold_of(plan, c) == HOLD_SHARED;
+        most = (int)i64_max(most, copied_bytes(pb, plan, sc, c));
+    }
     if (plan->stages && shape_ranged(&pb->shape) >= 0)
         return diag(cx, S_PLAN_RANGED, NOWHERE, "0", "stages=%d: which copies there are depends on the extent of %s",
                     plan->stages, pb->prog->axis[shape_ranged(&pb->shape)].name);
     if (!plan->stages || most >= 4) return OK;
-    return diag(cx, S_PLAN_STAGES, NOWHERE, "hold=shared of an input, in accesses of 4 bytes or more",
+    if (!inputs)
+        return diag(cx, S_PLAN_STAGES, NOWHERE, "0",
+                    "stages=%d with stat=%s: no input is read in two sweeps, so none is held in on-chip memory",
+                    plan->stages, stat_text(sc->stat));
+    if (!shared)
+        return diag(cx, S_PLAN_STAGES, NOWHERE, arena_printf(cx->a, "hold.%s=shared", name),
+                    "stages=%d: no input is held in on-chip memory, where the copies would bring it", plan->stages);
+    return diag(cx, S_PLAN_STAGES, NOWHERE, "hold=shared of a dense input, in accesses of 4 bytes or more",
                 "stages=%d: the widest access of a dense input held in on-chip memory has %d bytes", plan->stages,
                 most);
 }
@@ -65,6 +78,8 @@ Err plan_check_grid(Cx *cx, const Problem *pb, const Plan *plan, const Sched *sc
     if (plan->ahead && (!plan->grid || !copies || points))
         return diag(cx, S_PLAN_GRID, NOWHERE, "grid and stages above 0, and inputs of rows held in shared",
                     "ahead=%d with grid=%d stages=%d: %s", plan->ahead, plan->grid, plan->stages,
-                    points ? "copies of several serial points" : "no copies of rows that follow one another");
+                    points        ? "copies of several serial points"
+                    : !plan->grid ? "a group takes one row, and none follows"
+                                  : "no row's inputs are copied");
     return OK;
 }

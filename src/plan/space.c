@@ -218,7 +218,7 @@ static Err open_all_holds(Cx *cx, const Problem *pb, const Holdable *all, const 
     return e;
 }
 
-static bool is_named(const char *text, int d) {
+bool space_is_named(const char *text, int d) {
     Item it;
     while (item_next(&text, &it))
         if (dim_find(it.name, it.nname) == d) return true;
@@ -232,32 +232,33 @@ static void fit_order(Cx *cx, const Problem *pb, Space *s, int order, const char
     const int subgroup = pb->caps.subgroup;
     /* where the lanes of a subgroup are the hardware's, they alone are joined from the outside in; lanes in turn are
      * better many than none */
-    if (order == ORDER_FIXED && pb->caps.kind != KIND_HOST && !is_named(text, DIM_W))
+    if (order == ORDER_FIXED && pb->caps.kind != KIND_HOST && !space_is_named(text, DIM_W))
         space_set(cx, s, DIM_W, (const int[]){subgroup > 16 ? subgroup : 64, 16}, 2);
     for (int i = 0; i < COUNT(one_dims) && order != ORDER_PLAN; i++)
-        if (!is_named(text, one_dims[i])) space_set(cx, s, one_dims[i], (const int[]){i == 0}, 1);
+        if (!space_is_named(text, one_dims[i])) space_set(cx, s, one_dims[i], (const int[]){i == 0}, 1);
     if (order == ORDER_FIXED) {
         int acc[8], n = 0;
         for (int i = 0; i < s->n[DIM_W] && n < COUNT(acc); i++) {
             int W = s->value[DIM_W][i];
             if (FIXED_PARTIALS % W == 0 && dim_is_legal(DIM_acc, FIXED_PARTIALS / W)) acc[n++] = FIXED_PARTIALS / W;
         }
-        if (!n && !is_named(text, DIM_W)) { /* narrow lanes, which long texts were left, have too few accumulators */
+        if (!n &&
+            !space_is_named(text, DIM_W)) { /* narrow lanes, which long texts were left, have too few accumulators */
             space_set(cx, s, DIM_W, (const int[]){16}, 1);
             acc[n++] = FIXED_PARTIALS / 16;
         }
-        if (n && !is_named(text, DIM_acc)) space_set(cx, s, DIM_acc, acc, n);
-        if (!is_named(text, DIM_combine)) space_set(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
+        if (n && !space_is_named(text, DIM_acc)) space_set(cx, s, DIM_acc, acc, n);
+        if (!space_is_named(text, DIM_combine)) space_set(cx, s, DIM_combine, (const int[]){COMBINE_OUTER}, 1);
     } else if (order == ORDER_SERIAL) {
         static const int single[] = {DIM_W, DIM_acc, DIM_flight};
         for (int i = 0; i < COUNT(single); i++)
-            if (!is_named(text, single[i])) space_set(cx, s, single[i], (const int[]){1}, 1);
+            if (!space_is_named(text, single[i])) space_set(cx, s, single[i], (const int[]){1}, 1);
     }
 }
 
 /* A product that the text wants kept is one that no addition takes in, unless the text says so. */
 static void fit_taken(Cx *cx, const Problem *pb, const Holdable *all, const char *text, Space *s) {
-    for (int i = 0; i < all->n && !is_named(text, DIM_contract); i++) {
+    for (int i = 0; i < all->n && !space_is_named(text, DIM_contract); i++) {
         const int at = find_hold(s, all->cand[i].name);
         for (int k = 0; at >= 0 && s->asked[at] && k < s->nhold[at]; k++)
             if (hold_keeps(s->hold[at][k]) && problem_is_taken(pb, all->cand[i].val))
@@ -306,7 +307,8 @@ static Err space_text(Cx *cx, const Problem *pb, const char *text, bool pin, Spa
         if (d < 0) return diag(cx, S_PLAN_DIMENSION, NOWHERE, dim_names(cx), "%s", item_quote(cx, it.name, it.nname));
         e = open_dim(cx, d, &it, s);
     }
-    if (!e && is_named(whole, DIM_order) && s->n[DIM_order] == 1) fit_order(cx, pb, s, s->value[DIM_order][0], whole);
+    if (!e && space_is_named(whole, DIM_order) && s->n[DIM_order] == 1)
+        fit_order(cx, pb, s, s->value[DIM_order][0], whole);
     if (!e) fit_taken(cx, pb, &all, whole, s);
     return e;
 }
@@ -317,78 +319,10 @@ int space_least(const Space *s, int d) {
     return v;
 }
 
-/* A value that another statistic needs in two sweeps, this one perhaps in one, where nothing can keep it. */
-static void leave_holds(Cx *cx, Space *s) {
-    for (int i = 0; i < s->nholds; i++) {
-        bool kept = !s->asked[i];
-        for (int k = 0; k < s->nhold[i]; k++) kept &= s->hold[i][k] != HOLD_RELOAD && s->hold[i][k] != HOLD_RECOMPUTE;
-        if (!kept) continue;
-        Hold *h = NEWN(cx->a, Hold, s->nhold[i] + 1);
-        memcpy(h, s->hold[i], (size_t)s->nhold[i] * sizeof *h);
-        h[s->nhold[i]++] = HOLD_RELOAD;
-        s->hold[i] = h;
-    }
-}
-
-static int space_most(const Space *s, int d) {
-    int v = s->value[d][0];
-    for (int i = 1; i < s->n[d]; i++) v = s->value[d][i] > v ? s->value[d][i] : v;
-    return v;
-}
-
-static bool any_subgroups(const Space *s, int subgroup) {
-    bool any = false;
-    for (int i = 0; i < s->n[DIM_W]; i++) any |= s->value[DIM_W][i] % subgroup == 0;
-    return any;
-}
-
-/* The most lanes of P rows that a group has room for. */
-static int fitting_lanes(const Caps *caps, int P) {
-    int W = caps->max_group > P ? caps->max_group / P : 1;
-    while (W > 1 && !dim_is_legal(DIM_W, W)) W--;
-    return W;
-}
-
-/* One row a group and one group a row go with every width of a row, whole subgroups with several groups a row, few
- * lanes with many rows a group, a barrier with one group a row, one accumulator and no copies ahead with every
- * statistic: what was pinned must not fail for want of them, where the values of the default space were made for
- * another. */
-static void leave_way_out(Cx *cx, const Problem *pb, const char *text, int default_W, Space *s) {
-    const int W = space_least(s, DIM_W), P = space_least(s, DIM_P), subgroup = pb->caps.subgroup;
-    const bool full = W * P > pb->caps.max_group, shared = space_least(s, DIM_cluster) > 1;
-    const bool loose = /* fewer lanes keep less */
-        space_least(s, DIM_stat) != STAT_TWO_PASS || W < default_W || (full && !is_named(text, DIM_W));
-    const bool bytes =
-        is_named(text, DIM_exchange) && space_least(s, DIM_exchange) > EXCHANGE_BARRIER && pb->caps.max_cluster > 1;
-    const bool several = bytes || (shared && is_named(text, DIM_cluster)); /* groups a row */
-    const bool apart = shared && (W % subgroup || P > 1 || space_least(s, DIM_split) > 1);
-    const bool meets_barrier = apart || (s->n[DIM_cluster] == 1 && !shared);
-    const struct {
-        int dim, value;
-        bool stuck;
-    } way[] = {{DIM_P, 1, full || (several && P > 1)},
-               {DIM_W, fitting_lanes(&pb->caps, P), full},
-               {DIM_W, subgroup, several && !any_subgroups(s, subgroup)},
-               {DIM_cluster, 2, bytes && space_most(s, DIM_cluster) == 1},
-               {DIM_cluster, 1, apart},
-               {DIM_exchange, EXCHANGE_BARRIER, meets_barrier && space_least(s, DIM_exchange) > EXCHANGE_BARRIER},
-               {DIM_acc, 1, space_least(s, DIM_stat) != STAT_TWO_PASS && space_least(s, DIM_acc) > 1},
-               {DIM_stages, 0, loose && space_least(s, DIM_stages) > 0}};
-    if (loose) leave_holds(cx, s);
-    for (int k = 0; k < COUNT(way); k++) {
-        const int d = way[k].dim;
-        if (!way[k].stuck || is_named(text, d)) continue;
-        int *value = NEWN(cx->a, int, s->n[d] + 1);
-        memcpy(value, s->value[d], (size_t)s->n[d] * sizeof *value);
-        value[s->n[d]++] = way[k].value;
-        s->value[d] = value;
-    }
-}
-
 Err space_pin(Cx *cx, const Problem *pb, const char *text, Space *s) {
     const int default_W = space_least(s, DIM_W);
     Err e = space_text(cx, pb, text, true, s);
-    if (!e && space_count(s) > 1) leave_way_out(cx, pb, text, default_W, s);
+    if (!e && space_count(s) > 1) e = space_way_out(cx, pb, text, default_W, s);
     return e;
 }
 

@@ -148,8 +148,9 @@ Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) {
     if (*nranked) return OK;
     const Trial *t = n ? &s->trial[0] : NULL;
     if (n == 1) return diag(cx, t->slug, NOWHERE, NULL, "%s", t->why); /* an exact request: its own reason */
-    return diag(cx, S_SEARCH_NONE, NOWHERE, NULL, "none of %lld plans is legal (%s); the first is refused with %s: %s",
-                (long long)n, search_reasons(cx, s), t ? slug_text(t->slug) : "", t ? t->why : "");
+    return diag(cx, S_SEARCH_NONE, NOWHERE, t ? slug_hint(t->slug) : NULL,
+                "none of %lld plans is legal (%s); the first is refused with %s: %s", (long long)n,
+                search_reasons(cx, s), t ? slug_text(t->slug) : "", t ? t->why : "");
 }
 
 const char *search_reasons(Cx *cx, const Search *s) {

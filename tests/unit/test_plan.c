@@ -661,7 +661,13 @@ static void other_groups(void **state) {
              {"softmax", "exchange=bytes", 64, 1},   {"softmax", "cluster=8", 4096, 1},
              {"column", "cluster=8", 4096, 33},      {"column", "exchange=bytes", 4096, 33},
              {"softmax", "P=64", 4096, 4096},        {"softmax", "P=64", 1, 131072},
-             {"softmax", "P=3", 7, 131072}};
+             {"softmax", "P=3", 7, 131072},          {"softmax", "ahead=1", 4096, 4096},
+             {"softmax", "ahead=3", 8, 131072},      {"after", "ahead=2", 2048, 131072},
+             {"softmax", "stages=2", 8, 131072},     {"after", "stages=4", 4096, 769},
+             {"squares", "split=2", 8, 4096},        {"softmax", "tail=exact", 4096, 769},
+             {"softmax", "tail=exact", 8, 131071},   {"after", "tail=exact", 64, 1000},
+             {"softmax", "tail=exact,V=2", 64, 770}, {"squares", "tail=exact,W=8", 64, 1000},
+             {"column", "tail=exact", 999, 33}};
     for (int i = 0; i < COUNT(c); i++) {
         Fix f;
         Space s;
@@ -672,6 +678,39 @@ static void other_groups(void **state) {
         assert_int_equal(space_pin(&f.cx, &f.pb, c[i].pin, &s), OK);
         assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
         if (!legal) fail_msg("%s at %s: none of %lld plans is legal", c[i].kernel, c[i].pin, (long long)n);
+        done(&f);
+    }
+}
+
+/* Where no plan can have what is pinned, the first point's refusal says why, whatever else it lacks. */
+static void reasons(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel, *pin;
+        int rows, n;
+        const char *slug, *says;
+    } c[] = {{"softmax", "split=2", 8, 131072, "plan.split", "elements wait for what lanes have together"},
+             {"serial", "split=2", 8, 4096, "plan.order_needs_one_lane", "split=2"},
+             {"squares", "ahead=1,grid=0", 64, 4096, "plan.stages_unused", "no input is read in two sweeps"},
+             {"squares", "stages=2", 64, 4096, "plan.stages_unused", "no input is read in two sweeps"},
+             {"softmax", "stages=2,hold.x=register", 64, 4096, "plan.stages_unused", "no input is held in on-chip"},
+             {"softmax", "ahead=1,grid=0", 64, 4096, "plan.grid", "a group takes one row"},
+             {"softmax", "ahead=1,stages=0", 64, 4096, "plan.grid", "no row's inputs are copied"},
+             {"softmax", "ahead=3", 2048, 131072, "plan.shared_exceeded", "need=262144"},
+             {"softmax", "tail=exact,W=32", 64, 1000, "plan.tail_not_exact", "N=1000 is not a multiple of W*V=128"},
+             {"softmax", "tail=exact,cluster=2", 64, 769, "plan.tail_not_exact", "a multiple of W*V*groups"}};
+    for (int i = 0; i < COUNT(c); i++) {
+        Fix f;
+        Space s;
+        Entry *entry;
+        int64_t n, legal;
+        fix_at(&f, c[i].kernel, TY_F32, "h200", c[i].rows, c[i].n);
+        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
+        assert_int_equal(space_pin(&f.cx, &f.pb, c[i].pin, &s), OK);
+        assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
+        if (legal) fail_msg("%s at %s: %lld plans are legal", c[i].kernel, c[i].pin, (long long)legal);
+        if (!str_eq(slug_text(entry[0].refused), c[i].slug) || !strstr(entry[0].why, c[i].says))
+            fail_msg("%s at %s: %s: %s", c[i].kernel, c[i].pin, slug_text(entry[0].refused), entry[0].why);
         done(&f);
     }
 }
@@ -737,6 +776,7 @@ int main(void) {
         cmocka_unit_test(space_texts),
         cmocka_unit_test(way_out),
         cmocka_unit_test(other_groups),
+        cmocka_unit_test(reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
