@@ -56,6 +56,8 @@ int dim_find(const char *s, size_t n) {
 }
 
 bool dim_is_legal(int d, int value) {
+    const int at = value - dims[d].legal[0]; /* of lists of all values from the first on */
+    if (at >= 0 && at < dims[d].nlegal && dims[d].legal[at] == value) return true;
     for (int i = 0; i < dims[d].nlegal; i++)
         if (dims[d].legal[i] == value) return true;
     return false;

@@ -670,7 +670,7 @@ static void test_hostile(void **state) {
                                         "f(,"};
     for (int i = 0; i < COUNT(units); i++) {
         Cx build = fresh();
-        int n = (int)((size_t)(LANG_SOURCE - 200) / (strlen(units[i]) + 5));
+        int n = (int)((size_t)(LANG_SOURCE - 200) / (strlen(units[i]) + 5)) / TEST_SHARE;
         const char *in_body = repeat(&build, HEAD "y = x\n", units[i], n, "");
         const char *in_params = repeat(&build, "kernel f (", units[i], n, "");
         LLVMFuzzerTestOneInput((const uint8_t *)in_body, strlen(in_body));
@@ -693,7 +693,7 @@ static const char *const words[] = {
 
 static void test_bytes(void **state) {
     (void)state;
-    enum { INPUTS = 50000, MOST = 400 };
+    enum { INPUTS = 50000 / TEST_SHARE, MOST = 400 };
     Rng r = {20240229};
     int sound = 0;
     for (int i = 0; i < INPUTS; i++) {
