@@ -121,8 +121,9 @@ static Rc read_input(Cli *c, Array *a) {
                     p->type, raw ? cli_text(c, ", which travels as raw %s", needs) : "");
     if (raw) note(c, "%s: %s is read as raw %s", a->file, p->type, needs);
     if (a->npy.rank != p->rank)
-        return fail(c, F_NPY_SHAPE, cli_text(c, "%d dimensions: %s", p->rank, axes_text(c, p)),
-                    "%s has %d dimensions, and %s has %d", a->file, a->npy.rank, p->name, p->rank);
+        return fail(c, F_NPY_SHAPE, cli_text(c, "%d dimension%s: %s", p->rank, plural(p->rank), axes_text(c, p)),
+                    "%s has %d dimension%s, and %s has %d", a->file, a->npy.rank, plural(a->npy.rank), p->name,
+                    p->rank);
     /* Any byte but zero is true to a kernel; in a file it is damage. */
     for (size_t i = 0; want.kind == 'b' && i < a->bytes; i++)
         if (((const unsigned char *)a->data)[i] > 1)

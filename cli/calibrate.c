@@ -36,7 +36,7 @@ static void show(Cli *c, const Json *j) {
     if (trials)
         printf("%.0f trials of %.0f problems; ", json_value(trials, "count", 0), json_value(trials, "problems", 0));
     else
-        printf("%d launches timed, %d not possible here; ", timed, refused);
+        printf("%d launch%s timed, %d not possible here; ", timed, timed == 1 ? "" : "es", refused);
     printf("error of the policy %.3f with nominal coefficients, %.3f with "
            "fitted ones\n",
            json_value(j, "error_nominal", 0), json_value(j, "error_fitted", 0));

@@ -185,8 +185,8 @@ const char *verdict_text(Cli *c, const char *json) {
     if (!j) return "not checked";
     const char *checked = json_text(j, "checked", "0");
     if (json_value(j, "ok", 0) != 0)
-        return cli_text(c, "right: %s elements within the bound of the FP64 definition, worst error %.3g of its bound",
-                        checked, json_value(j, "worst_error_share", 0));
+        return cli_text(c, "right: %s element%s within the bound of the FP64 definition, worst error %.3g of its bound",
+                        checked, strcmp(checked, "1") ? "s" : "", json_value(j, "worst_error_share", 0));
     Text t = {0};
     text_fmt(&t, "WRONG: %s of %s elements are outside of the bound of the FP64 definition", json_text(j, "bad", "?"),
              checked);

@@ -121,6 +121,10 @@ const char *slug_at(int i);                                               /* all
 const char *near_word(const char *word, const char *const *words, int n); /* the one that was meant, or NULL */
 void note(const Cli *c, const char *fmt, ...) PRINTF(2, 3);               /* to stderr, unless --quiet */
 
+static inline const char *plural(long long n) { /* "1 plan%s", "2 plan%s" */
+    return n == 1 ? "" : "s";
+}
+
 /* ---- text.c: growing text, JSON out, tables ---- */
 typedef struct Text {
     char *s;

@@ -28,7 +28,7 @@ Rc command_plan(Cli *c) {
     const Json *candidates = json_read(c, rowfold_kernel_text(c->kernel, ROWFOLD_CANDIDATES));
     printf("%s  %s  %s  on %s, policy %s\n", rowfold_program_name(c->program), c->o.shape ? c->o.shape : "",
            cli_types(c), rowfold_device_name(c->device), c->o.policy ? c->o.policy : "roofline");
-    printf("%lld plans judged, %lld legal, %lld refused\n", (long long)s.candidates,
+    printf("%lld plan%s judged, %lld legal, %lld refused\n", (long long)s.candidates, plural(s.candidates),
            (long long)(s.candidates - s.refused), (long long)s.refused);
     printf("plan     %s\n", rowfold_kernel_text(c->kernel, ROWFOLD_PLAN));
     candidates_print(c, candidates, c->o.limit, stdout);

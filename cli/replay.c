@@ -23,8 +23,8 @@ static void print(Cli *c, const Json *record, const char *path) {
     const Json *options = json_get(record, "options"), *results = json_get(record, "results");
     const Json *floors = json_get(record, "floors"), *overall = json_get(record, "overall");
     const char *figure = json_text(options, "primary", "");
-    printf("figure  %s: reference's time over the candidate's, %.0f rounds\n", figure,
-           json_value(options, "rounds", 0));
+    printf("figure  %s: reference's time over the candidate's, %.0f round%s\n", figure,
+           json_value(options, "rounds", 0), plural((long long)json_value(options, "rounds", 0)));
     printf("floor   %.3f in ln of the median: below it nothing is resolved\n\n", json_value(floors, figure, 0));
     Table t = {.c = c};
     table_column(&t, "case", true);

@@ -52,21 +52,22 @@ static Rc receipt_write(Cli *c, const char **where) {
 
 static void print_finals(Cli *c, const rowfold_stats *s) {
     const char *who = s->incumbent_remembered ? "the plan remembered" : "the policy's first choice";
-    printf("finals      %d in %d rounds of turns; the least gain that shows is %.1f%%\n            ", s->finalists,
-           s->rounds, 100 * s->detectable);
+    printf("finals      %d in %d round%s of turns; the least gain that shows is %.1f%%\n            ", s->finalists,
+           s->rounds, plural(s->rounds), 100 * s->detectable);
     if (s->tie)
         printf("tie: %s stays, the fastest was %.1f%% ahead\n", who, 100 * s->gain);
     else
         printf("%.1f%% less time than %s\n", 100 * s->gain, who);
     if (s->replays)
-        printf("replays     %d fresh rounds: %.1f%% less time, at least %.1f%%%s\n", s->replays, 100 * s->replayed_gain,
-               100 * s->replayed_least, s->vetoed ? cli_text(c, "; vetoed, %s stays", who) : "");
+        printf("replays     %d fresh round%s: %.1f%% less time, at least %.1f%%%s\n", s->replays, plural(s->replays),
+               100 * s->replayed_gain, 100 * s->replayed_least,
+               s->vetoed ? cli_text(c, "; vetoed, %s stays", who) : "");
     const bool clock = s->clock_mhz_before > 0 && s->clock_mhz_after > 0;
     printf("clock       %s, %s\n",
            clock ? cli_text(c, "%.0f MHz before, %.0f MHz after", s->clock_mhz_before, s->clock_mhz_after) : "unknown",
            s->throttled < 0    ? "throttling unknown"
            : s->throttled == 0 ? "not throttled"
-                               : cli_text(c, "throttled %lld times", (long long)s->throttled));
+                               : cli_text(c, "throttled %lld time%s", (long long)s->throttled, plural(s->throttled)));
 }
 
 static void print(Cli *c, const rowfold_stats *s, const Json *candidates, const char *receipt) {

@@ -146,11 +146,11 @@ Err tensors_check(Cx *cx, const rowfold_kernel *k, const rowfold_arg *args, int 
     if (!k->made.mod)
         return diag(cx, S_LAUNCH_PRESET, NOWHERE, NULL, "%s was planned for %s", p->name, k->device->name);
     if (!args && p->nparams)
-        return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameters, and the arguments are NULL", p->name,
-                    p->nparams);
+        return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameter%s, and the arguments are NULL", p->name,
+                    p->nparams, plural(p->nparams));
     if (count != p->nparams)
-        return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameters, %d arguments were given", p->name,
-                    p->nparams, count);
+        return diag(cx, S_LAUNCH_COUNT, NOWHERE, NULL, "%s has %d parameter%s, %d argument%s given", p->name,
+                    p->nparams, plural(p->nparams), count, count == 1 ? " was" : "s were");
     for (int i = 0; i < MAX_AXES; i++) given[i] = -1;
     for (int i = 0; i < p->nparams; i++) {
         const Param *q = &p->param[i];

@@ -66,8 +66,8 @@ typedef struct Copy {
 static Err copy(Cx *cx, void *arg) {
     Copy *c = arg;
     if (c->at > c->m->bytes || c->n > c->m->bytes - c->at || (c->n && !c->from && !c->to))
-        return diag(cx, S_ARG, NOWHERE, NULL, "bytes %zu to %zu of a memory of %zu bytes", c->at, c->at + c->n,
-                    c->m->bytes);
+        return diag(cx, S_ARG, NOWHERE, NULL, "bytes %zu to %zu of a memory of %zu byte%s", c->at, c->at + c->n,
+                    c->m->bytes, plural((int64_t)c->m->bytes));
     if (!c->n) return OK;
     return c->from ? mem_write(cx, c->m->mem, c->at, c->from, c->n) : mem_read(cx, c->m->mem, c->at, c->to, c->n);
 }

@@ -252,7 +252,7 @@ static Err cells_check(Audit *u) {
     }
     for (int c = 0; c < k->ncells; c++)
         if (cells[c].parts ? cells[c].joins != 0 : cells[c].nfolds ? cells[c].joins != 1 : cells[c].joins < 1)
-            FIND(S_AUDIT_JOIN, "cell %d is joined over the lanes %d times", c, cells[c].joins);
+            FIND(S_AUDIT_JOIN, "cell %d is joined over the lanes %d time%s", c, cells[c].joins, plural(cells[c].joins));
     return OK;
 }
 

@@ -144,7 +144,8 @@ static Err hold_check(Audit *u, int stripe, const Uses *x) {
     const Kern *k = u->k;
     const Stripe *s = &k->stripe[stripe];
     if (!u->noalias) FIND(S_AUDIT_ALIAS, "stripe %d keeps %s although memory may overlap", stripe, s->name);
-    if (x->nputs != 1) FIND(S_AUDIT_HELD, "stripe %d of %s is filled %d times", stripe, s->name, x->nputs);
+    if (x->nputs != 1)
+        FIND(S_AUDIT_HELD, "stripe %d of %s is filled %d time%s", stripe, s->name, x->nputs, plural(x->nputs));
     uint32_t here = axes_wide(u, u->at[x->put].axes);
     if (here != axes_wide(u, k->domain[s->domain].axes))
         FIND(S_AUDIT_SLOT, "%s: stripe %d is filled where axes %x are worked on", ins_text(u, x->put), stripe, here);

@@ -87,7 +87,7 @@ int text_print(char *s, size_t cap, const char *fmt, va_list ap) PRINTF(3, 0);
 char *arena_vprintf(Arena *a, const char *fmt, va_list ap) PRINTF(2, 0);
 double text_f64(const char *s, char **end);
 /* Of the parts of `one`, between `sep`, those that `other` has not at the same place, joined by it: of two long texts
- * what a message needs. */
+ * what a message needs, with "1 thread" for "1 threads". */
 const char *text_apart(Arena *a, const char *one, const char *other, const char *sep);
 bool str_eq(const char *a, const char *b);
 bool str_starts(const char *s, const char *head);
@@ -187,6 +187,10 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
 }
 static inline bool is_pow2(int64_t a) {
     return a > 0 && (a & (a - 1)) == 0;
+}
+/* "1 thread%s", "2 thread%s" */
+static inline const char *plural(int64_t n) {
+    return n == 1 ? "" : "s";
 }
 /* false when a*b does not fit */
 static inline bool mul_fits(int64_t a, int64_t b, int64_t *out) {

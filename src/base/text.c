@@ -179,7 +179,8 @@ const char *text_apart(Arena *a, const char *one, const char *other, const char 
         const size_t n = part_of(one, sep), m = part_of(other, sep);
         if (n != m || memcmp(one, other, n) != 0) {
             if (b.n) buf_str(&b, sep);
-            buf_put(&b, one, n);
+            const bool single = n > 3 && memcmp(one, "1 ", 2) == 0 && one[n - 1] == 's' && !memchr(one + 2, ' ', n - 2);
+            buf_put(&b, one, single ? n - 1 : n);
         }
         one += one[n] ? n + gap : n, other += other[m] ? m + gap : m;
     }

@@ -306,8 +306,8 @@ Err bed_time(Cx *cx, Bed *b, Module *m, int threads, int samples, int64_t sample
         if (ns > 0) t->ns[t->n++] = (double)ns / calls; /* a clock that did not move says nothing */
     }
     if (!err && !t->n)
-        err = diag(cx, S_BENCH_CLOCK, NOWHERE, NULL, "the clock did not move during %d samples of %d calls", tries,
-                   calls);
+        err = diag(cx, S_BENCH_CLOCK, NOWHERE, NULL, "the clock did not move during %d sample%s of %d call%s", tries,
+                   plural(tries), calls, plural(calls));
     times_sort(t);
     return err;
 }

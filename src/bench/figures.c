@@ -97,8 +97,8 @@ static Err take(Cx *cx, Taker *t, int figure, Figure *f) {
         if (!err && f->total_ns[f->n] > 0) f->n++; /* a clock that did not move says nothing */
     }
     if (!err && !f->n)
-        err = diag(cx, S_BENCH_CLOCK, NOWHERE, NULL, "the clock did not move during %d samples of %s", t->q->samples,
-                   names[figure]);
+        err = diag(cx, S_BENCH_CLOCK, NOWHERE, NULL, "the clock did not move during %d sample%s of %s", t->q->samples,
+                   plural(t->q->samples), names[figure]);
     return err;
 }
 

@@ -335,9 +335,10 @@ Err evidence_freeze(Cx *cx, const EvidenceAsk *q, const Case *c, int n, Evidence
         if (!evidence_tell(e, i, n, c[i].id)) err = case_choose(e, &c[i], o);
         e->cx = cx;
         if (e->stopped)
-            return journal ? diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d cases; they are in %s",
-                                  i, n, journal)
-                           : diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d cases", i, n);
+            return journal
+                       ? diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d case%s; they are in %s", i,
+                              n, plural(n), journal)
+                       : diag(cx, S_RECORD_STOPPED, NOWHERE, NULL, "stopped after %d of %d case%s", i, n, plural(n));
         if (err) return diag(cx, own.first->slug, NOWHERE, own.first->accept, "%s", own.first->msg);
         if (journal) err = journal_append(e, cx, journal, o);
     }

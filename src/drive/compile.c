@@ -51,7 +51,9 @@ static Err check_range(Cx *cx, const Request *q, Made *m, const OracleOptions *b
         err = bed_make(&own, q->dev, &at, q->seed, &bed);
         if (!err) err = bed_check(&own, &bed, m->mod, bounds, q->threads, &v);
         bed_free(&bed);
-        if (err) diag(cx, own.first->slug, NOWHERE, NULL, "at %lld elements: %s", (long long)n[i], own.first->msg);
+        if (err)
+            diag(cx, own.first->slug, NOWHERE, NULL, "at %lld element%s: %s", (long long)n[i], plural(n[i]),
+                 own.first->msg);
         v.checked += m->verdict.checked, v.bad += m->verdict.bad;
         v.worst = v.worst > m->verdict.worst ? v.worst : m->verdict.worst;
         m->verdict = v;

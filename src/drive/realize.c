@@ -60,7 +60,8 @@ Err realize(Cx *cx, const Request *q, Made *m) {
                                    (long long)next->place, first->msg, slug_text(first->slug));
         } else {
             const char *more = "";
-            if (built > 1 && plans) more = arena_printf(cx->a, "; and so on for the next %d plans", built - 1);
+            if (built > 1 && plans)
+                more = arena_printf(cx->a, "; and so on for the next %d plan%s", built - 1, plural(built - 1));
             return diag(cx, d->slug, d->at, d->accept, "%s%s", d->msg, more);
         }
     }

@@ -253,7 +253,8 @@ static Err same_cases(Cx *cx, const json_t *root) {
     const json_t *a = json_object_get(json_object_get(root, sides[0]), "cases"),
                  *b = json_object_get(json_object_get(root, sides[1]), "cases");
     if (json_array_size(a) != json_array_size(b))
-        return diag(cx, S_REPLAY_CASES, NOWHERE, NULL, "%zu cases and %zu", json_array_size(a), json_array_size(b));
+        return diag(cx, S_REPLAY_CASES, NOWHERE, NULL, "%zu case%s and %zu", json_array_size(a),
+                    plural((int64_t)json_array_size(a)), json_array_size(b));
     for (size_t i = 0; i < json_array_size(a); i++)
         for (int k = 0; k < COUNT(same); k++) {
             const json_t *x = json_array_get(a, i), *y = json_array_get(b, i);

@@ -243,7 +243,9 @@ static void put_map(Page *p, const Hunt *h, bool open) {
                 "refused, "
                 "! failed, \xC2\xB7 legal and not tried, blank: not in the space.%s",
                 h->name,
-                m->left_out ? arena_printf(cx->a, " %d candidates had no place in the map.", m->left_out) : ""));
+                m->left_out
+                    ? arena_printf(cx->a, " %d candidate%s had no place in the map.", m->left_out, plural(m->left_out))
+                    : ""));
     page_unfold(p);
 }
 

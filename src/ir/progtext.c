@@ -393,7 +393,8 @@ static bool read_load(In *in, Val *v) {
     if (n != in->p->param[v->param].rank) {
         in->bad = true;
         diag(in->cx, S_IR_INDEX, (Place){.file = "prog", .line = in->line, .col = 1, .len = 1}, NULL,
-             "%d indices of %s, which has %d dimensions", n, in->p->param[v->param].name, in->p->param[v->param].rank);
+             "%d %s of %s, which has %d dimension%s", n, n == 1 ? "index" : "indices", in->p->param[v->param].name,
+             in->p->param[v->param].rank, plural(in->p->param[v->param].rank));
         return false;
     }
     in->at++;

@@ -219,7 +219,8 @@ static Res read_at(Sema *s, const Node *n) {
         for (int d = 0; d < q->rank; d++) axes |= 1u << q->axis[d];
         sema_fail(s, diag(cx, S_LANG_INDEX_COUNT, at_node(s, n),
                           arena_printf(cx->a, "one index each for %s", axis_list(s, axes)),
-                          "'%s' has %d axes, but %d indexes are given", text, q->rank, n->nargs));
+                          "'%s' has %d ax%s, but %d index%s given", text, q->rank, q->rank == 1 ? "is" : "es", n->nargs,
+                          n->nargs == 1 ? " is" : "es are"));
         return bad;
     }
     if (any_bad(s, n)) return bad;

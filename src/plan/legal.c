@@ -279,8 +279,8 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
     const int subgroups = (int)ceil_div(plan->W, c->subgroup);
     if (plan->combine == COMBINE_PAIR && (c->kind == KIND_HOST || c->subgroup == 1 || subgroups > c->subgroup))
         return diag(cx, S_PLAN_COMBINE_PAIR, NOWHERE, NULL,
-                    "combine=pair with W=%d on a %s machine: %d subgroups of %d", plan->W, kind_text(c->kind),
-                    subgroups, c->subgroup);
+                    "combine=pair with W=%d on a %s machine: %d subgroup%s of %d", plan->W, kind_text(c->kind),
+                    subgroups, plural(subgroups), c->subgroup);
     if (plan->load != LOAD_PLAIN && !c->has_keep)
         return diag(cx, S_PLAN_LOAD, NOWHERE, "plain", "load=%s on %s", dim_info(DIM_load)->word[plan->load], c->name);
     if (plan->store != STORE_PLAIN && !c->has_stream_store)
@@ -364,8 +364,9 @@ static Err check_fixed(Cx *cx, const Problem *pb, const Plan *plan) {
     }
     if (plan_lanes(plan) * plan->acc != FIXED_PARTIALS)
         return diag(cx, S_PLAN_FIXED, NOWHERE, "W*acc=1024",
-                    "order=fixed with W=%d acc=%d cluster=%d split=%d: %d partials, need=%d", plan->W, plan->acc,
-                    plan->cluster, plan->split, plan_lanes(plan) * plan->acc, FIXED_PARTIALS);
+                    "order=fixed with W=%d acc=%d cluster=%d split=%d: %d partial%s, need=%d", plan->W, plan->acc,
+                    plan->cluster, plan->split, plan_lanes(plan) * plan->acc, plural(plan_lanes(plan) * plan->acc),
+                    FIXED_PARTIALS);
     if (plan->V != 1)
         return diag(cx, S_PLAN_FIXED, NOWHERE, "V=1",
                     "order=fixed with V=%d: neighbouring elements belong to different partials", plan->V);
@@ -632,9 +633,9 @@ static Err check_segments(Cx *cx, const Problem *pb, const Plan *plan, const Sch
         if (lanes && plan->W % lanes == 0 && chunks <= MOST_CHUNKS) continue;
         return diag(
             cx, S_PLAN_SEGMENTS_SHAPE, p->val[s->at].at, NULL,
-            "segments=on: %lld elements in packs of V=%d are %lld lanes of W=%d subgroup=%d, chunks=%lld most=%d",
-            (long long)inner, plan->V, (long long)(inner / plan->V), plan->W, pb->caps.subgroup, (long long)chunks,
-            MOST_CHUNKS);
+            "segments=on: %lld element%s in packs of V=%d are %lld lane%s of W=%d subgroup=%d, chunks=%lld most=%d",
+            (long long)inner, plural(inner), plan->V, (long long)(inner / plan->V), plural(inner / plan->V), plan->W,
+            pb->caps.subgroup, (long long)chunks, MOST_CHUNKS);
     }
     return OK;
 }

@@ -58,8 +58,8 @@ Err plan_check_stages(Cx *cx, const Problem *pb, const Plan *plan, const Sched *
         return diag(cx, S_PLAN_STAGES, NOWHERE, arena_printf(cx->a, "hold.%s=shared", name),
                     "stages=%d: no input is held in on-chip memory, where the copies would bring it", plan->stages);
     return diag(cx, S_PLAN_STAGES, NOWHERE, "hold=shared of a dense input, in accesses of 4 bytes or more",
-                "stages=%d: the widest access of a dense input held in on-chip memory has %d bytes", plan->stages,
-                most);
+                "stages=%d: the widest access of a dense input held in on-chip memory has %d byte%s", plan->stages,
+                most, plural(most));
 }
 
 /* Groups that take many rows, and what they have under way for the next. The copies of a row are found by its number

@@ -127,14 +127,14 @@ static bool fits(ClDevice *c, const ClModule *m, Fail *fail) {
     int64_t most = kernel_fact(c, m->fit.kernel, KERNEL_GROUP);
     if (most > 0 && (size_t)most < m->threads) {
         fail->slug = S_BUILD_SPILLS;
-        snprintf(fail->text, sizeof fail->text, "`%s` has groups of %zu lanes, and its registers allow %lld",
-                 m->unit.entry, m->threads, (long long)most);
+        snprintf(fail->text, sizeof fail->text, "`%s` has groups of %zu lane%s, and its registers allow %lld",
+                 m->unit.entry, m->threads, plural((int64_t)m->threads), (long long)most);
         return false;
     }
     if (c->is_cpu || f->local_bytes <= m->unit.private_bytes) return true;
     fail->slug = S_BUILD_SPILLS;
-    snprintf(fail->text, sizeof fail->text, "`%s` has %d bytes of private memory, %lld of them meant", m->unit.entry,
-             f->local_bytes, (long long)m->unit.private_bytes);
+    snprintf(fail->text, sizeof fail->text, "`%s` has %d byte%s of private memory, %lld of them meant", m->unit.entry,
+             f->local_bytes, plural(f->local_bytes), (long long)m->unit.private_bytes);
     return false;
 }
 

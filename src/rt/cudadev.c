@@ -358,8 +358,9 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     }
     if (ok && m->m.facts.local_bytes > u->private_bytes) { /* by the driver's count, which is the one that runs */
         fail.slug = S_BUILD_SPILLS;
-        snprintf(fail.text, sizeof fail.text, "`%s` has %d bytes of local memory, %lld of them meant; registers=%d",
-                 u->entry, m->m.facts.local_bytes, (long long)u->private_bytes, m->m.facts.registers);
+        snprintf(fail.text, sizeof fail.text, "`%s` has %d byte%s of local memory, %lld of them meant; registers=%d",
+                 u->entry, m->m.facts.local_bytes, plural(m->m.facts.local_bytes), (long long)u->private_bytes,
+                 m->m.facts.registers);
         ok = false;
     }
     if (ok && m->m.facts.global_loads >= 0 && u->loads_again && u->loads - m->m.facts.global_loads >= u->loads_again) {
@@ -372,17 +373,17 @@ static Err cuda_build(Cx *cx, Device *d, const Unit *u, Module **out) {
     if (ok && u->resident && u->resident > m->m.facts.groups_per_unit) {
         fail.slug = S_BUILD_GRID;
         snprintf(fail.text, sizeof fail.text,
-                 "`%s`: grid=%d, and a unit holds %d groups of %u threads, %d registers and %d "
+                 "`%s`: grid=%d, and a unit holds %d group%s of %u thread%s, %d registers and %d "
                  "bytes",
-                 u->entry, u->resident, m->m.facts.groups_per_unit, m->threads, m->m.facts.registers,
-                 m->m.facts.shared_bytes);
+                 u->entry, u->resident, m->m.facts.groups_per_unit, plural(m->m.facts.groups_per_unit), m->threads,
+                 plural(m->threads), m->m.facts.registers, m->m.facts.shared_bytes);
         ok = false;
     }
     if (ok && m->cluster > 1 && clusters_held(c, m) < 1) {
         fail.slug = S_BUILD_CLUSTER;
         snprintf(fail.text, sizeof fail.text,
-                 "`%s`: no %u groups of %u threads, %d registers and %d bytes each run together", u->entry, m->cluster,
-                 m->threads, m->m.facts.registers, m->m.facts.shared_bytes);
+                 "`%s`: no %u groups of %u thread%s, %d registers and %d bytes each run together", u->entry, m->cluster,
+                 m->threads, plural(m->threads), m->m.facts.registers, m->m.facts.shared_bytes);
         ok = false;
     }
     if (ok && u->resident) m->resident = groups_held(c, m, u->resident);

@@ -163,7 +163,7 @@ static Err rounds(Cx *cx, Contest *c) {
         if (!err) c->rounds++;
     }
     if (!err && c->rounds < FIRST_ROUNDS)
-        err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %d rounds", c->rounds);
+        err = diag(cx, S_SEARCH_STOPPED, NOWHERE, NULL, "stopped after %d round%s", c->rounds, plural(c->rounds));
     return err;
 }
 

@@ -309,8 +309,10 @@ Err search_run(Cx *cx, Search *s) {
     const Err machine = ntimed ? OK : slug_err(first->slug); /* whose fault it is, where it is no plan's */
     if (machine == ERR_UNAVAILABLE || machine == ERR_IO) return diag(cx, first->slug, NOWHERE, NULL, "%s", first->why);
     if (!ntimed)
-        return diag(cx, S_SEARCH_FAILED, NOWHERE, NULL, "all %lld candidates failed; the first with %s: %s",
-                    (long long)picks.at, slug_text(first->slug), first->why);
+        return diag(cx, S_SEARCH_FAILED, NOWHERE, NULL, "%s failed%s with %s: %s",
+                    picks.at == 1 ? "the only candidate"
+                                  : arena_printf(cx->a, "all %lld candidates", (long long)picks.at),
+                    picks.at == 1 ? "" : "; the first", slug_text(first->slug), first->why);
     qsort(timed, (size_t)ntimed, sizeof *timed, by_time);
     Trial *winner = !s->stopped && ntimed > 1 ? search_finals(cx, s, timed, ntimed, incumbent) : timed[0];
     s->best = winner - s->trial;

@@ -96,7 +96,7 @@ python3 evidence.py reseal a.json 'd["cases"][0]["unit"]["sha256"] = "0" * 64' >
 check 'a forged source has a hash that fits' rf catalog show forged.json
 check 'and is found' exits 4 'replay.source_changed' rf catalog verify forged.json --threads 1
 check 'another device' exits 4 'replay.other_device' rf catalog verify a.json --threads 1 --isa portable
-check 'which is another number of threads' exits 4 'frozen for 1 threads; here is 2 threads .replay.other_device' rf catalog verify a.json --threads 2
+check 'which is another number of threads' exits 4 'frozen for 1 thread; here is 2 threads .replay.other_device' rf catalog verify a.json --threads 2
 check 'what to do' exits 2 'freeze SUITE' rf catalog thaw a.json
 check 'nowhere to' exits 2 'no place' rf catalog freeze smoke
 

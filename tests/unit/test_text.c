@@ -168,6 +168,26 @@ static void test_comma(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
+/* Of two identities what differs, as a message says it. */
+static void test_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *one, *other, *apart;
+    } row[] = {{"cpu; avx2; 1 threads; gcc 12", "cpu; avx2; 2 threads; gcc 12", "1 thread"},
+               {"cpu; avx2; 2 threads; gcc 12", "cpu; avx2; 1 threads; gcc 12", "2 threads"},
+               {"cpu; 11 threads", "cpu; 1 threads", "11 threads"},
+               {"a; 1 units", "b; 2 units", "a; 1 unit"},
+               {"1 core of 2 sockets", "x", "1 core of 2 sockets"},
+               {"1 s", "x", "1 s"},
+               {"same", "same", ""}};
+    Arena *a = arena_new(&alloc_libc, NULL);
+    for (int i = 0; i < COUNT(row); i++)
+        assert_string_equal(text_apart(a, row[i].one, row[i].other, "; "), row[i].apart);
+    arena_free(a);
+    assert_string_equal(plural(1), "");
+    assert_string_equal(plural(0), "s");
+}
+
 static void test_median(void **state) {
     (void)state;
     double v[] = {3, -1, INFINITY, 2, 2.5};
@@ -180,8 +200,9 @@ static void test_median(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_median), cmocka_unit_test(test_buf),     cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_json),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_comma),
+        cmocka_unit_test(test_median), cmocka_unit_test(test_apart), cmocka_unit_test(test_buf),
+        cmocka_unit_test(test_sha256), cmocka_unit_test(test_json),  cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_comma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
