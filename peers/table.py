@@ -16,8 +16,9 @@ def lines(path):
 
 def case(row):
     shape = dict(part.split("=") for part in row["shape"].split(","))
-    columns = "x".join(v for k, v in shape.items() if k not in ("rows", "resident"))
-    return ":".join([row["kernel"], row["type"], shape["rows"] + "x" + columns] + (["resident"] if "resident" in shape else []))
+    columns = "x".join(v for k, v in shape.items() if k not in ("rows", "resident") and "." not in k)
+    strides = [f"{k}={v}" for k, v in shape.items() if "." in k]
+    return ":".join([row["kernel"], row["type"], shape["rows"] + "x" + columns] + strides + (["resident"] if "resident" in shape else []))
 
 
 def figure(median, least, most):

@@ -2,7 +2,7 @@
 """Peers: PyTorch eager and torch.compile (default, max-autotune), and Liger where it is installed, on row operators, on one NVIDIA GPU. One JSON
 line a case and mode.
 
-usage: torch_rows.py [CASE ...]     a case is OP:TYPE:ROWSxN or OP:TYPE:ROWSxN:resident
+usage: torch_rows.py [CASE ...]     a case is OP:TYPE:ROWSxN[:x.rows=STRIDE][:resident], STRIDE elements from row to row of x (default N)
 
 As rowfold is timed: one CUDA graph of 200 calls (20 where a call takes over 200 us) between two events, median of 9 replays, buffers rotating over at
 least 200 MB, or the same ("resident"). Outputs: `out=` where the operator has it; else the graph's own pool, with as many outputs kept alive as there are
@@ -38,8 +38,8 @@ DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16
            "softmax:f32:1x50257:resident", "layernorm:bf16:16384x8192", "softmax:bf16:16384x8192", "residual_rmsnorm:bf16:8192x8192",
            "softmax:f32:4096x131072", "softmax:f32:1024x4096:resident", "rmsnorm:f32:1024x4096:resident", "layernorm:f32:1024x4096:resident",
            "log_softmax_f32:bf16:32x128256", "rmsnorm:bf16:64x4096:resident", "argmax:bf16:8x151936:resident", "column_sum:f32:16384x4096",
-           "sum:bf16:16384x8192", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128", "softmax:bf16:65536x1024", "rmsnorm:bf16:8192x5120",
-           "rmsnorm:bf16:4096x32768", "layernorm:f32:128x8193"]
+           "sum:bf16:16384x8192", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128", "rmsnorm:bf16:262144x128:x.rows=384",
+           "softmax:bf16:65536x1024", "rmsnorm:bf16:8192x5120", "rmsnorm:bf16:4096x32768", "layernorm:f32:128x8193"]
 
 
 def operator(op, n, w, b):
@@ -104,10 +104,11 @@ def main():
         op, ty, shape, *rest = case.split(":")
         rows, n = map(int, shape.split("x"))
         dtype, parts = TYPES[ty], 2 if op == "residual_rmsnorm" else 1
+        stride = next((int(r.removeprefix("x.rows=")) for r in rest if r.startswith("x.rows=")), n)
         bytes_ = rows * n * torch.tensor([], dtype=dtype).element_size() * 2 * parts
-        sets = 1 if rest else max(1, min(64, -(-200_000_000 // bytes_)))
+        sets = 1 if "resident" in rest else max(1, min(64, -(-200_000_000 // bytes_)))
         torch.manual_seed(1)
-        make = lambda: torch.randn(rows, n, device="cuda").to(dtype)  # noqa: E731
+        make = lambda: torch.randn(rows, stride, device="cuda").to(dtype)[:, :n]  # noqa: E731
         inputs = [make() if parts == 1 else (make(), make()) for _ in range(sets)]
         w, b = torch.randn(n, device="cuda").to(dtype), torch.randn(n, device="cuda").to(dtype)
         eager = operator(op, n, w, b)

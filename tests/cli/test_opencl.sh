@@ -14,6 +14,16 @@ check 'lanes meet in local memory' exits 0 'barrier\(CLK_LOCAL_MEM_FENCE\)' rf e
 check 'emit for a CPU: one lane a row' exits 0 ' W=1 V=1 ' rf emit "$soft" softmax --shape rows=64,n=300 --device preset:pocl
 check 'no f64 where there is none' exits 4 'plan.no_f64' rf plan "$soft" softmax --shape rows=64,n=300 --type f64 --device preset:opencl
 check 'no loader' exits 5 'rt.no_opencl' env ROWFOLD_LIBOPENCL=/no/such/loader "$rowfold" tune "$soft" softmax --shape rows=8,n=30 --device opencl:0
+# ---- the program that times plans on a device: rows with gaps between them, checked against the definition ----
+strided() { echo "$1 resident=1 W=1 V=1" | sed 's/ resident/,resident/' >plans.txt && ROWFOLD_TEST_DEVICE=host "$build/tests/cuda_device" speed plans.txt "$root/kernels" rows.json; }
+if [ -x "$build/tests/cuda_device" ]; then
+    check 'rows apart in memory' exits 0 '^ok speed: 1 done, 0 wrong' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,x.rows=384,y.rows=256'
+    check 'as a case of the table' bash -c 'python3 "$1/peers/table.py" rows.json torch.json | grep -q "^rmsnorm:bf16:64x128:x.rows=384:y.rows=256:resident "' _ "$root"
+    check 'elements apart' exits 0 '^ok speed: 1 done, 0 wrong' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,x.n=8'
+    check 'rows that lie upon each other' exits 1 'x lies upon itself: a stride of 96' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,x.rows=96'
+    check 'no such tensor' exits 1 'call.argument: z.rows=384' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,z.rows=384'
+fi
+
 if rf devices | grep -q '^  opencl:0: '; then
     tune() { rf tune "$soft" softmax --shape rows=8,n=300 --device opencl:0 --budget-candidates 2 -q --receipt r.json "$@"; }
     check 'devices have their facts' exits 0 'kind=opencl' rf devices

@@ -5,7 +5,8 @@
  *     cuda kernels FOLDER        every kernel there: the definition's bounds with the device's own functions, the
  *                                interpreter's bits with rowfold's, memory of every alignment, rows beyond a group
  *     cuda speed LIST FOLDER [JSON]   lines `file kernel type shape plan` of a file timed, a few of their rows checked;
- *                                all samples as lines of JSON to a file
+ *                                all samples as lines of JSON to a file. shape: AXIS=EXTENT, TENSOR.AXIS=STRIDE in
+ *                                elements for a tensor that is no dense one, resident=1 for one place in memory
  *     cuda build LIST FOLDER K N every N-th of them from the K-th on only compiled, into the cache
  * TAP-like on stdout; exit status 1 where anything is wrong. */
 #include "../diff/match.h"
@@ -56,7 +57,8 @@ typedef struct Bench {
     Mem *mem[MAX_PARAMS];
     Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
     size_t bytes[MAX_PARAMS];
-    int shift; /* bytes by which memory is off its alignment */
+    double moved[MAX_PARAMS]; /* bytes of elements, without gaps between them */
+    int shift;                /* bytes by which memory is off its alignment */
 } Bench;
 
 static Err put_all(Cx *cx, Device *d, const Prog *p, const Shape *s, const Args *a, const size_t *bytes, int shift,
@@ -408,12 +410,35 @@ typedef struct Line {
     char file[64], kernel[64], type[16], shape[128], plan[512];
 } Line;
 
+/* Of each tensor's dimensions, in elements; 0: as dense as the extents and strides within it allow. */
+typedef struct Steps {
+    int64_t of[MAX_PARAMS][MAX_RANK];
+} Steps;
+
+/* `name` is TENSOR.AXIS. Packs and copies go by 16 bytes at most, whose rows begin so. */
+static bool read_step(Cx *cx, const Prog *p, char *name, int64_t step, Steps *steps, uint32_t *strided) {
+    char *dot = strchr(name, '.');
+    *dot = 0;
+    const int q = prog_param(p, name), axis = prog_axis(p, dot + 1);
+    for (int k = 0; q >= 0 && axis >= 0 && k < p->param[q].rank; k++) {
+        if (p->param[q].axis[k] != axis) continue;
+        if (step < 1 || step * ty_bytes(p->param[q].ty) % 16) break;
+        steps->of[q][k] = step;
+        if (!(p->row_axes >> axis & 1)) *strided |= 1u << q;
+        return true;
+    }
+    diag(cx, S_ARG, NOWHERE, "TENSOR.AXIS=STRIDE, of whole 16 bytes", "%s.%s=%lld", name, dot + 1, (long long)step);
+    return false;
+}
+
 static bool line_problem(Desk *k, Cx *cx, const Line *l, const char *folder, Problem *pb, Plan *plan, Unit *u,
-                         Kern **kern) {
+                         Kern **kern, Steps *steps) {
     Ty ty;
     Ast *ast;
     Prog *p;
     Shape s = {0};
+    uint32_t strided = 0;
+    *steps = (Steps){0};
     if (!ty_find(l->type, strlen(l->type), &ty) || kernel_get(cx, folder, l->file, l->kernel, ty, &ast, &p) != OK)
         return false;
     for (int i = 0; i < MAX_AXES; i++) s.n[i] = -1;
@@ -424,13 +449,14 @@ static bool line_problem(Desk *k, Cx *cx, const Line *l, const char *folder, Pro
         *eq = 0;
         int axis = prog_axis(p, q);
         if (axis >= 0) s.n[axis] = number(eq + 1);
+        if (strchr(q, '.') && !read_step(cx, p, q, number(eq + 1), steps, &strided)) return false;
     }
-    return problem_make(cx, p, &s, dev_caps(k->d), 0, pb) == OK && plan_read(cx, l->plan, plan) == OK &&
+    return problem_make(cx, p, &s, dev_caps(k->d), strided, pb) == OK && plan_read(cx, l->plan, plan) == OK &&
            kern_lower(cx, pb, plan, kern) == OK && unit_emit(cx, pb, *kern, u) == OK;
 }
 
-/* Dense tensors; inputs are a block of normal numbers over and over. */
-static Err fill_set(Cx *cx, Device *d, const Problem *pb, Bench *b, double *bytes) {
+/* Inputs, and what lies between their rows, are a block of normal numbers over and over. */
+static Err fill_set(Cx *cx, Device *d, const Problem *pb, const Steps *steps, Bench *b, double *bytes) {
     const Prog *p = pb->prog;
     Abi abi;
     abi_of(p, &abi);
@@ -447,13 +473,19 @@ static Err fill_set(Cx *cx, Device *d, const Problem *pb, Bench *b, double *byte
                 b->slots[abi.scalar[i]].i = (int64_t)q->def;
         }
         if (q->dir == DIR_SCALAR || q->dir == DIR_CONST) continue;
-        int64_t n = 1;
+        int64_t n = 1, elements = 1;
         for (int k = q->rank - 1; k >= 0; k--) {
-            b->slots[abi.stride[i][k]].i = n;
-            n *= pb->shape.n[q->axis[k]];
+            const int64_t step = steps->of[i][k];
+            if (step && step < n)
+                return diag(cx, S_ARG, NOWHERE, NULL, "%s lies upon itself: a stride of %lld, where %lld elements lie",
+                            q->name, (long long)step, (long long)n);
+            b->slots[abi.stride[i][k]].i = step ? step : n;
+            n = (step ? step : n) * pb->shape.n[q->axis[k]];
+            elements *= pb->shape.n[q->axis[k]];
         }
         size_t each = (size_t)ty_bytes(q->ty), all = (size_t)n * each, block = BLOCK * each < all ? BLOCK * each : all;
-        *bytes += (double)all * (q->dir == DIR_INOUT ? 2 : 1);
+        b->moved[i] = (double)elements * (double)each;
+        *bytes += b->moved[i] * (q->dir == DIR_INOUT ? 2 : 1);
         b->bytes[i] = all;
         Err err = mem_new(cx, d, all ? all : 1, &b->mem[i]);
         if (err) return err;
@@ -469,7 +501,21 @@ static Err fill_set(Cx *cx, Device *d, const Problem *pb, Bench *b, double *byte
     return OK;
 }
 
-/* First, middle and last row against the definition. Rows must lie one after the other in each tensor that has them. */
+/* Where the row begins in the tensor, in elements: row axes count up from the last. */
+static int64_t row_begin(const Problem *pb, const Abi *abi, const Bench *b, int param, int64_t row) {
+    const Prog *p = pb->prog;
+    const Param *q = &p->param[param];
+    int64_t at = 0;
+    for (int x = p->naxes - 1; x >= 0; x--) {
+        if (!(p->row_axes >> x & 1)) continue;
+        for (int d = 0; d < q->rank; d++)
+            if (q->axis[d] == x) at += row % pb->shape.n[x] * b->slots[abi->stride[param][d]].i;
+        row /= pb->shape.n[x];
+    }
+    return at;
+}
+
+/* First, middle and last row against the definition. */
 static Err check_rows(Cx *cx, const Problem *pb, const Plan *plan, Bench *b, double *worst) {
     const Prog *p = pb->prog;
     int64_t rows = rows_of(p, &pb->shape);
@@ -487,17 +533,15 @@ static Err check_rows(Cx *cx, const Problem *pb, const Plan *plan, Bench *b, dou
             if (q->dir == DIR_SCALAR || q->dir == DIR_CONST) continue;
             Tensor *t = &a.t[i];
             *t = (Tensor){.ty = q->ty, .rank = q->rank};
-            int64_t n = 1;
-            bool has = false;
-            for (int d = q->rank - 1; d >= 0; d--) {
-                has |= (p->row_axes >> q->axis[d] & 1) != 0;
-                t->stride[d] = n;
+            int64_t n = 1; /* elements from the row's first to its last */
+            for (int d = 0; d < q->rank; d++) {
+                t->stride[d] = b->slots[abi.stride[i][d]].i;
                 t->n[d] = s.n[q->axis[d]];
-                n *= t->n[d];
+                n += (t->n[d] - 1) * t->stride[d];
             }
-            size_t bytes = (size_t)n * (size_t)ty_bytes(q->ty);
+            const size_t each = (size_t)ty_bytes(q->ty), bytes = (size_t)n * each;
             t->data = arena_get(cx->a, bytes);
-            Err err = mem_read(cx, b->mem[i], has ? (size_t)row * bytes : 0, t->data, bytes);
+            Err err = mem_read(cx, b->mem[i], (size_t)row_begin(pb, &abi, b, i, row) * each, t->data, bytes);
             if (err) return err;
         }
         OracleOptions o = bed_bounds(pb, plan);
@@ -519,7 +563,7 @@ typedef struct Limit {
 static Err limit_of(Cx *cx, Desk *k, const Problem *pb, const Bench *b, double bytes, int nsets, Limit *limit) {
     double written = 0;
     for (int i = 0; i < pb->prog->nparams; i++)
-        if (pb->prog->param[i].dir == DIR_OUT || pb->prog->param[i].dir == DIR_INOUT) written += (double)b->bytes[i];
+        if (pb->prog->param[i].dir == DIR_OUT || pb->prog->param[i].dir == DIR_INOUT) written += b->moved[i];
     Ceiling c = {
         .kind = written * 16 < bytes ? CEILING_READ : CEILING_COPY, .bytes = (size_t)bytes, .sets = nsets, .reps = 5};
     if (limit->ns > 0 && memcmp(&c, &limit->c, sizeof c) == 0) return OK;
@@ -550,17 +594,18 @@ static void speed_line(Desk *k, const Line *l, const char *folder, Limit *limit,
     Plan plan;
     Kern *kern;
     Unit u;
+    Steps steps;
     Module *m = NULL;
     Bench set[64] = {{.shift = 0}};
     const Slot *slots[64];
     int nsets = 1;
     double bytes = 0, worst = 0, ns[SAMPLES] = {0};
     bool resident = strstr(l->shape, "resident") != NULL;
-    Err err = line_problem(k, &cx, l, folder, &pb, &plan, &u, &kern) ? OK : ERR_ARGUMENT;
+    Err err = line_problem(k, &cx, l, folder, &pb, &plan, &u, &kern, &steps) ? OK : ERR_ARGUMENT;
     u.fresh = !getenv("ROWFOLD_CACHED"); /* else its time to compile is told */
     if (!err) err = mod_build(&cx, k->d, &u, &m);
     for (int i = 0; i < nsets && !err; i++) {
-        err = fill_set(&cx, k->d, &pb, &set[i], &bytes);
+        err = fill_set(&cx, k->d, &pb, &steps, &set[i], &bytes);
         slots[i] = set[i].slots;
         if (!i && !resident) nsets = bytes * 64 < COLD_BYTES ? 64 : (int)(COLD_BYTES / bytes) + 1;
     }
@@ -611,8 +656,10 @@ static void build_line(Desk *k, const Line *l, const char *folder) {
     Plan plan;
     Kern *kern;
     Unit u;
+    Steps steps;
     Module *m = NULL;
-    if (line_problem(k, &cx, l, folder, &pb, &plan, &u, &kern) && mod_build(&cx, k->d, &u, &m) == OK) mod_free(m);
+    if (line_problem(k, &cx, l, folder, &pb, &plan, &u, &kern, &steps) && mod_build(&cx, k->d, &u, &m) == OK)
+        mod_free(m);
     arena_free(cx.a);
 }
 

@@ -2,15 +2,16 @@
 # On a machine with an NVIDIA GPU, in the repository's root: is every kernel right there, and how fast is it beside the copy and PyTorch?
 # usage: h200.sh [PROGRAMS [OUT]]
 #   PROGRAMS  folder of cuda_device and test_*: build/tests (default; built when it is not there), or one made elsewhere
-#   OUT       folder for rows.json, torch.json, table.txt (default results/h200)
-# STEPS: which of them run, in this order (default: all); PAIRS: random pairs (400); PEER_S: seconds for PyTorch (300)
+#   OUT       folder for rows.json, torch.json, table.txt, and audit-*.txt, ranged.txt of the last steps (default results/h200)
+# STEPS: which of them run, in this order (default: all); PAIRS: random pairs (400); PEER_S: seconds for PyTorch (300); AUDIT_S, RANGED_S: for each of
+# the last steps (240, 120); DEVICE: of those (cuda:0)
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-programs=${1:-build/tests} out=${2:-results/h200} steps=${STEPS:-random fields sanitizer table peers} bad=0 list=tests/device/h200-plans.txt
+programs=${1:-build/tests} out=${2:-results/h200} steps=${STEPS:-random fields sanitizer table peers audits ranged} bad=0 list=tests/device/h200-plans.txt
 if [ ! -x "$programs/cuda_device" ]; then
     { meson setup build >/dev/null && ninja -C build --quiet; } || { echo "no programs in $programs, and none could be built: see meson's words above"; exit 1; }
 fi
-programs=$(cd "$programs" && pwd)
+programs=$(cd "$programs" && pwd) device=${DEVICE:-cuda:0}
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -42,6 +43,42 @@ if has table; then
     grep -v '^#' "$work/rows" | cut -c1-${COLUMNS:-200}
 fi
 if has peers; then timeout "${PEER_S:-300}" python3 peers/torch_rows.py >"$out/torch.json" || echo "PyTorch came to no end, or is not here: $(wc -l <"$out/torch.json") lines"; fi
-python3 peers/table.py "$out/rows.json" "$out/torch.json" >"$out/table.txt" || bad=1
-echo "== done at $SECONDS s: $out/table.txt"
+case " $steps " in *" table "* | *" peers "*) python3 peers/table.py "$out/rows.json" "$out/torch.json" >"$out/table.txt" || bad=1 ;; esac
+
+# The last steps: each within its own time, and each tells its own end.
+program() { # the first that is there of the command or an example: beside the test programs, or where it is built
+    local at
+    for at in "$programs/${1##*/}" "$ROWFOLD_BUILD/$1"; do if [ -x "$at" ]; then echo "$at" && return; fi; done
+    return 1
+}
+limited() { # SECONDS NAME COMMAND...: into $out/NAME.txt
+    local from=$SECONDS limit=$1 name=$2 rc=0
+    shift 2
+    timeout -k 10 "$limit" "$@" >"$out/$name.txt" 2>"$work/$name" </dev/null || rc=$?
+    tail -n 4 "$out/$name.txt" | cut -c1-"${COLUMNS:-200}"
+    case $rc in
+    0) echo "$name: done in $((SECONDS - from)) s, $out/$name.txt" ;;
+    124 | 137) bad=1 && echo "$name: came to no end in $limit s" ;;
+    *) bad=1 && echo "$name: exit $rc" && tail -n 5 "$work/$name" ;;
+    esac
+}
+audit() { # NAME SUITE CASE: is the case's best plan among those that a search of the default budget tries?
+    local line command
+    command=$(program cli/rowfold) || { echo "SKIP $1: no rowfold in $programs or $ROWFOLD_BUILD/cli" && return; }
+    line=$(grep -m 1 "^prior.row $3 " "suites/$2.suite") || { bad=1 && echo "$1: no case $3 in suites/$2.suite" && return; }
+    echo "$PWD/suites/$line" >"$work/$1.suite"
+    limited "${AUDIT_S:-240}" "$1" "$command" tune --audit-pruning "$work/$1.suite" --device "$device" --no-store --quiet
+}
+if has audits; then
+    audit audit-rmsnorm prior-12 'rmsnorm rows=1024,n=4096'
+    audit audit-residual-layernorm prior-25-register 'residual_layernorm rows=64,n=4096'
+fi
+if has ranged; then
+    if ranged=$(program examples/example_ranged); then
+        limited "${RANGED_S:-120}" ranged "$ranged" kernels/layernorm.row layernorm 1024 4096 "$device" 0 7
+    else
+        echo "SKIP ranged: no example_ranged in $programs or $ROWFOLD_BUILD/examples"
+    fi
+fi
+echo "== done at $SECONDS s: $out"
 exit $bad
