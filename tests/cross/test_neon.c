@@ -94,7 +94,7 @@ static bool build(Desk *d, const char *guest) {
     cc_flags(&(Compiler){.family = CC_GCC}, ISA_NEON, false, flags, sizeof flags);
     for (char *w = strtok(flags, " "); w && argc < MOST_WORDS - 4; w = strtok(NULL, " "))
         if (!str_eq(w, "-shared") && !str_eq(w, "-nostdlib") && !str_eq(w, "-fPIC")) argv[argc++] = w;
-    argv[argc++] = "-O1";
+    argv[argc++] = "-O0"; /* for bits, not for speed */
     for (int i = 0; i < d->n; i++) u[i] = &d->match[i].unit;
     for (int i = 0; i < d->n; i++) {
         buf_fmt(&table, "K %s;\n", u[i]->entry);

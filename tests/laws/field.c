@@ -19,6 +19,8 @@ static struct {
     rowfold_device *dev;
     bool far;       /* its memory is not this process's */
     bool no_f64;    /* it does not compute in f64 */
+    bool all_plans; /* not every second one */
+    int turn;       /* which of them is the first */
     bool few_lanes; /* a group has 256 at most */
     bool policies;  /* it has them for loads and stores */
     int nkernels, nmemory, ntexts, nadopted;
@@ -50,6 +52,7 @@ int field_open(void **state) {
     lab.few_lanes = str_starts(name, "opencl");
     const char *plans = getenv("ROWFOLD_TEST_PLANS");
     int64_t n;
+    lab.all_plans = plans && str_eq(plans, "all");
     if (plans && str_i64(plans, &n) && n > 0 && n < field_nplans) field_nplans = (int)n;
     if (rowfold_context_new(NULL, &lab.cx) != ROWFOLD_OK) return -1;
     if (rowfold_device_find(lab.cx, name, &lab.dev) != ROWFOLD_OK) return -1;
@@ -118,6 +121,16 @@ const char *const field_plans[] = {"W=16,V=4,U=2",
                                    "W=64,V=2,acc=2",
                                    "W=64,hold.x=register,fuse=off"};
 int field_nplans = COUNT(field_plans);
+
+int field_every(int step) {
+    return field_slow() ? 1 : lab.all_plans || step > 1 ? step : 2;
+}
+int field_turn(int every) {
+    return lab.turn++ % (every < field_nplans ? every : field_nplans);
+}
+int field_least(int every) {
+    return field_slow() ? 1 : every == 1 ? 3 : 2 / every;
+}
 
 /* The kernel library's text and the name behind the colon; other texts as they are. */
 static const char *library(const char *text, const char **name) {

@@ -99,14 +99,17 @@ void field_near(Ty ty, double got, double want, int exact, const char *file, int
 /* Bit for bit, NaN equal to NaN. */
 bool field_same(Ty ty, const void *x, const void *y, int64_t n);
 
-/* Every plan that the program has a use for; k is the kernel. At least three must serve, so that nothing passes by
- * being refused. */
+/* Plans that the program has a use for; k is the kernel. Every second of all, the even and the odd ones in turn, or all
+ * (ROWFOLD_TEST_PLANS=all). Some must serve, so that nothing passes by being refused. */
 #define EACH_PLAN(k, text, types, shape) SOME_PLANS(k, text, types, shape, 1)
-#define SOME_PLANS(k, text, types, shape, step)                                                               \
-    int served_ = 0;                                                                                          \
-    for (int plan_ = 0; plan_ < field_nplans || (assert_true(served_ >= (field_slow() ? 1 : 3 / (step))), 0); \
-         plan_ += field_slow() ? 1 : (step))                                                                  \
+#define SOME_PLANS(k, text, types, shape, step)                                                                    \
+    int served_ = 0, every_ = field_every(step);                                                                   \
+    for (int plan_ = field_turn(every_); plan_ < field_nplans || (assert_true(served_ >= field_least(every_)), 0); \
+         plan_ += every_)                                                                                          \
         for (rowfold_kernel *k = field_try(text, types, shape, field_plans[plan_]); k; k = NULL, served_++)
+int field_every(int step);  /* the distance of two plans */
+int field_turn(int every);  /* the first of them */
+int field_least(int every); /* that must serve */
 
 double field_rounded(Ty ty, double x); /* x as ty keeps it */
 double field_seconds(void);            /* of a clock that only goes forward */

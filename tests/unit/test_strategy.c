@@ -595,7 +595,7 @@ static void cold_memory_is_not_met_twice(void **state) {
     (void)state;
     Desk d;
     open_desk(&d);
-    problem(&d, 1024, 8192); /* 64 MiB a set */
+    problem(&d, 1024, 4096); /* 32 MiB a set */
     Planted *p = plant(&d, see);
     RtOps ops = planted_ops;
     ops.time = p_time_sets;
@@ -604,7 +604,7 @@ static void cold_memory_is_not_met_twice(void **state) {
     bed_free(&d.bed);
     d.bed = (Bed){.cold = true};
     assert_int_equal(bed_make(&d.cx, d.dev, &d.pb, 1, &d.bed), OK);
-    assert_int_equal(d.bed.nsets, 3);
+    assert_int_equal(d.bed.nsets, 6);
     assert_true(bed_rotated(&d.bed) >= BED_COLD_BYTES * 0.99);
     last_set = NULL, distinct = 0;
     Plan plan;
