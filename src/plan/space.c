@@ -725,7 +725,7 @@ Err space_default(Cx *cx, const Problem *pb, Space *out) {
         if (pb->caps.kind == KIND_CUDA && all.stat[STAT_ONLINE] && !columns)
             space_set(cx, out, DIM_combine, (const int[]){COMBINE_INNER, COMBINE_PAIR}, 2);
     }
-    if (host && !ordered && only_columns(pb->prog)) hostspace_columns(cx, out);
+    if (host && !ordered && only_columns(pb->prog)) hostspace_columns(cx, pb, out);
     if (host && !ordered) hostspace_text(pb, out);
     if (host && !ordered) hostspace_shift(cx, pb, out);
     shed(out);

@@ -13,7 +13,7 @@ Err space_way_out(Cx *cx, const Problem *pb, const char *text, int default_W, Sp
 
 /* hostspace.c; n: the widest mapped extent, or all elements of a row */
 void hostspace_lanes(Cx *cx, const Problem *pb, int64_t n, Space *s);
-void hostspace_columns(Cx *cx, Space *s);
+void hostspace_columns(Cx *cx, const Problem *pb, Space *s);
 void hostspace_threads(Cx *cx, const Problem *pb, int64_t n, Space *s);
 bool hostspace_can_stagger(Cx *cx, const Problem *pb, const Space *s);
 void hostspace_text(const Problem *pb, Space *s);

@@ -682,6 +682,28 @@ static void other_groups(void **state) {
     }
 }
 
+/* On hosts columns lie in as many registers as there are: 64 or 128 of them by AVX-512, two lines of memory or what 64
+ * take by fewer. */
+static void columns_by_registers(void **state) {
+    (void)state;
+    static const struct {
+        const char *caps;
+        Ty ty;
+        int P, other;
+    } c[] = {
+        {"avx512", TY_F32, 64, 128}, {"avx2", TY_F32, 32, 64}, {"avx2", TY_BF16, 64, 32}, {"neon", TY_F32, 32, 64}};
+    for (int i = 0; i < COUNT(c); i++) {
+        Fix f;
+        Space s;
+        fix_at(&f, "column", c[i].ty, c[i].caps, 1000, 4096);
+        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
+        assert_int_equal(s.n[DIM_P], 2);
+        assert_int_equal(s.value[DIM_P][0], c[i].P);
+        assert_int_equal(s.value[DIM_P][1], c[i].other);
+        done(&f);
+    }
+}
+
 /* Where no plan can have what is pinned, the first point's refusal says why, whatever else it lacks. */
 static void reasons(void **state) {
     (void)state;
@@ -776,6 +798,7 @@ int main(void) {
         cmocka_unit_test(space_texts),
         cmocka_unit_test(way_out),
         cmocka_unit_test(other_groups),
+        cmocka_unit_test(columns_by_registers),
         cmocka_unit_test(reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
