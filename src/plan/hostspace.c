@@ -129,10 +129,10 @@ void hostspace_text(const Problem *pb, Space *s) {
     static const int dims[] = {DIM_acc, DIM_flight, DIM_W, DIM_P};
     const int each = text_of(pb->prog), L = pb->caps.subgroup;
     for (int i = 0; i < COUNT(dims); i++) {
-        const int most = dims[i] == DIM_P && L < 16 ? MOST / 2 : MOST; /* columns keep all of theirs */
         int *v = s->value[dims[i]], n = 0;
         for (int k = 0; k < s->n[dims[i]]; k++) {
             const int R = i < 2 ? USUAL * v[k] : v[k] / L;
+            const int most = dims[i] == DIM_P && L < 16 && R > USUAL ? MOST / 2 : MOST; /* of 16 registers */
             const bool lines = dims[i] == DIM_P && k == 0; /* less would read parts of lines */
             if (lines || (i >= 2 && R > LOOPED ? USUAL : R) * each <= most) v[n++] = v[k];
         }
