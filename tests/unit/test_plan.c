@@ -682,24 +682,20 @@ static void other_groups(void **state) {
     }
 }
 
-/* On hosts columns lie in as many registers as there are: 64 or 128 of them by AVX-512, two lines of memory or what 64
- * take by fewer. */
+/* On hosts columns lie in as many registers as there are. */
 static void columns_by_registers(void **state) {
     (void)state;
     static const struct {
         const char *caps;
         Ty ty;
-        int P, other;
-    } c[] = {
-        {"avx512", TY_F32, 64, 128}, {"avx2", TY_F32, 32, 64}, {"avx2", TY_BF16, 64, 32}, {"neon", TY_F32, 32, 64}};
+        int P[2];
+    } c[] = {{"avx512", TY_F32, {64, 128}}, {"avx2", TY_F32, {32, 64}}, {"avx2", TY_BF16, {64, 32}}};
     for (int i = 0; i < COUNT(c); i++) {
         Fix f;
         Space s;
         fix_at(&f, "column", c[i].ty, c[i].caps, 1000, 4096);
         assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
-        assert_int_equal(s.n[DIM_P], 2);
-        assert_int_equal(s.value[DIM_P][0], c[i].P);
-        assert_int_equal(s.value[DIM_P][1], c[i].other);
+        assert_true(s.n[DIM_P] == 2 && memcmp(s.value[DIM_P], c[i].P, sizeof c[i].P) == 0);
         done(&f);
     }
 }
