@@ -631,6 +631,16 @@ static void space_texts(void **state) {
     assert_true(space_count(&huge) == INT64_MAX);
 }
 
+/* The points of the default space where something is pinned. */
+static Entry *pinned(Fix *f, const char *pin, int64_t *n, int64_t *legal) {
+    Space s;
+    Entry *entry;
+    assert_int_equal(space_default(&f->cx, &f->pb, &s), OK);
+    assert_int_equal(space_pin(&f->cx, &f->pb, pin, &s), OK);
+    assert_int_equal(space_list(&f->cx, &f->pb, &s, 100000, &entry, n, legal), OK);
+    return entry;
+}
+
 /* Rows that only on-chip memory can hold, in a statistic that needs them once: what is pinned leaves a plan. */
 static void way_out(void **state) {
     (void)state;
@@ -638,13 +648,9 @@ static void way_out(void **state) {
                                        "stat=welford,W=96"};
     for (int i = 0; i < COUNT(pins); i++) {
         Fix f;
-        Space s;
-        Entry *entry;
         int64_t n, legal;
         fix_at(&f, "moments", TY_F16, "h200", -1, 65536);
-        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
-        assert_int_equal(space_pin(&f.cx, &f.pb, pins[i], &s), OK);
-        assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
+        pinned(&f, pins[i], &n, &legal);
         if (!legal) fail_msg("%s: none of %lld plans is legal", pins[i], (long long)n);
         done(&f);
     }
@@ -670,13 +676,9 @@ static void other_groups(void **state) {
              {"column", "tail=exact", 999, 33}};
     for (int i = 0; i < COUNT(c); i++) {
         Fix f;
-        Space s;
-        Entry *entry;
         int64_t n, legal;
         fix_at(&f, c[i].kernel, TY_F32, "h200", c[i].rows, c[i].n);
-        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
-        assert_int_equal(space_pin(&f.cx, &f.pb, c[i].pin, &s), OK);
-        assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
+        pinned(&f, c[i].pin, &n, &legal);
         if (!legal) fail_msg("%s at %s: none of %lld plans is legal", c[i].kernel, c[i].pin, (long long)n);
         done(&f);
     }
@@ -719,13 +721,9 @@ static void reasons(void **state) {
              {"softmax", "tail=exact,cluster=2", 64, 769, "plan.tail_not_exact", "a multiple of W*V*groups"}};
     for (int i = 0; i < COUNT(c); i++) {
         Fix f;
-        Space s;
-        Entry *entry;
         int64_t n, legal;
         fix_at(&f, c[i].kernel, TY_F32, "h200", c[i].rows, c[i].n);
-        assert_int_equal(space_default(&f.cx, &f.pb, &s), OK);
-        assert_int_equal(space_pin(&f.cx, &f.pb, c[i].pin, &s), OK);
-        assert_int_equal(space_list(&f.cx, &f.pb, &s, 100000, &entry, &n, &legal), OK);
+        const Entry *entry = pinned(&f, c[i].pin, &n, &legal);
         if (legal) fail_msg("%s at %s: %lld plans are legal", c[i].kernel, c[i].pin, (long long)legal);
         if (!str_eq(slug_text(entry[0].refused), c[i].slug) || !strstr(entry[0].why, c[i].says))
             fail_msg("%s at %s: %s: %s", c[i].kernel, c[i].pin, slug_text(entry[0].refused), entry[0].why);
