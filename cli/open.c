@@ -32,7 +32,8 @@ Rc cli_open(Cli *c) {
     if (s == ROWFOLD_OK) return RC_OK;
     /* There is no context to ask what went wrong, and of what is passed only the instructions can be off. */
     if (s == ROWFOLD_MEMORY) return fail(c, F_MEMORY, NULL, "there is no memory for a context");
-    const char *isa = c->o.isa ? c->o.isa : "", *accepted = "avx512 avx2 neon portable, and what this processor has";
+    const char *isa = c->o.isa ? c->o.isa : "",
+               *accepted = "portable, and what this processor has of avx512, avx2 and neon";
     if (!is_preset(c, isa)) return fail(c, F_VALUE, accepted, "there are no instructions \"%s\" for host kernels", isa);
     return fail(c, F_VALUE, accepted,
                 "this processor cannot run host kernels for --isa \"%s\"; in its place, --device preset:%s plans and "

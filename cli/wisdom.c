@@ -166,7 +166,7 @@ static Rc forget(Cli *c) {
     const char *filter = filter_words(c, 1);
     const rowfold_status s = rowfold_wisdom_forget(c->ctx, c->o.store, strcmp(filter, "all") == 0 ? "" : filter, &n);
     if (s) return fail_library(c, s);
-    if (!c->o.json) return printf("forgotten: the wisdom of %lld problems\n", (long long)n), RC_OK;
+    if (!c->o.json) return printf("forgotten: the wisdom of %lld problem%s\n", (long long)n, plural(n)), RC_OK;
     Text t = {0};
     json_open(&t, NULL, '{');
     json_int(&t, "forgotten", n);

@@ -377,6 +377,7 @@ int os_spawn(const Alloc *al, const Spawn *s, Ended *end) {
     for (int64_t pause = 20000; !err;) {
         int64_t left = deadline - os_now_ns();
         if (left <= 0 || (s->over && s->over(s->user))) {
+            if (reap(pid, WNOHANG, end)) break; /* it ended while we were not looking, perhaps stopped ourselves */
             kill(-pid, SIGKILL);
             end->timed_out = true;
             reap(pid, 0, end);

@@ -156,7 +156,8 @@ static void leave_way_out(Cx *cx, const Problem *pb, const char *text, int defau
         space_least(s, DIM_stat) != STAT_TWO_PASS || W < default_W || (full && !space_is_named(text, DIM_W));
     const bool bytes = space_is_named(text, DIM_exchange) && space_least(s, DIM_exchange) > EXCHANGE_BARRIER &&
                        pb->caps.max_cluster > 1;
-    const bool several = bytes || (shared && space_is_named(text, DIM_cluster)); /* groups a row */
+    const bool splits = space_is_named(text, DIM_split) && space_least(s, DIM_split) > 1;  /* in one sweep: subgroups */
+    const bool several = splits || bytes || (shared && space_is_named(text, DIM_cluster)); /* groups a row */
     const bool apart = shared && (W % subgroup || P > 1 || space_least(s, DIM_split) > 1);
     const bool meets_barrier = apart || (s->n[DIM_cluster] == 1 && !shared);
     const struct {

@@ -137,7 +137,7 @@ Device *rt_device(Rt *rt, int i) {
 static Err no_device(Cx *cx, Rt *rt, const char *name) {
     Buf names = buf_new(cx->a);
     for (int i = 0; i < rt_devices(rt); i++) buf_fmt(&names, "%s, ", dev_name(rt_device(rt, i)));
-    buf_str(&names, "best");
+    buf_str(&names, "best, and others that `rowfold devices` lists");
     return diag(cx, S_RT_NO_DEVICE, NOWHERE, names.s, "there is no device `%s` here", name);
 }
 

@@ -270,6 +270,7 @@ for policy in roofline prior service random; do
     check "plan by $policy" holds "d['policy'] == '$policy'" rf plan "$soft" --shape n=4096 --device preset:avx512 --policy "$policy" --json
 done
 check 'plan by an unknown policy' exits 2 'cost.unknown_policy' rf plan "$soft" --shape n=4096 --policy luck
+check 'a split of short rows' exits 0 ' [1-9][0-9]* legal' rf plan "$kernels/cross_entropy.row" --shape rows=4096,n=100 --device preset:h200 --pin split=2
 check 'plan of an opened space' holds 'd["judged"] > 1 and len({c["plan"].split()[0] for c in d["candidates"]}) >= 2' rf plan "$soft" --shape n=4096 --device preset:avx512 --search W=32/64/128 --json
 check 'stripes that are too long, with their numbers' exits 0 'plan.stripe_exceeded +need=66 budget=64' rf plan "$soft" --shape n=8193 --device preset:m1max --summed-budget \
     --plan 'W=256 V=4 fuse=off hold.x=register'

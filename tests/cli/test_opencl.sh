@@ -21,6 +21,10 @@ if [ -x "$build/tests/cuda_device" ]; then
     check 'as a case of the table' bash -c 'python3 "$1/peers/table.py" rows.json torch.json | grep -q "^rmsnorm:bf16:64x128:x.rows=384:y.rows=256:resident "' _ "$root"
     check 'elements apart' exits 0 '^ok speed: 1 done, 0 wrong' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,x.n=8'
     check 'rows that lie upon each other' exits 1 'x lies upon itself: a stride of 96' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,x.rows=96'
+    check 'rows past all memory' exits 1 'x is too large' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,x.rows=4611686018427387904'
+    check 'no rows' exits 1 'extent of rows: 0' strided 'rmsnorm rmsnorm bf16 rows=0,n=128'
+    check 'no word of rows' exits 1 'the extent of rows is missing' strided 'rmsnorm rmsnorm bf16 n=128'
+    check 'no list' exits 1 'cannot read' env ROWFOLD_TEST_DEVICE=host "$build/tests/cuda_device" speed none.txt "$root/kernels"
     check 'no such tensor' exits 1 'call.argument: z.rows=384' strided 'rmsnorm rmsnorm bf16 rows=64,n=128,z.rows=384'
 fi
 

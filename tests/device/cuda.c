@@ -449,8 +449,21 @@ static bool line_problem(Desk *k, Cx *cx, const Line *l, const char *folder, Pro
         *eq = 0;
         int axis = prog_axis(p, q);
         if (axis >= 0) s.n[axis] = number(eq + 1);
+        if (axis >= 0 && s.n[axis] < 1) {
+            diag(cx, S_ARG, NOWHERE, "1 and more", "extent of %s: %s", q, eq + 1);
+            return false;
+        }
+        if (axis < 0 && !strchr(q, '.') && !str_eq(q, "resident")) {
+            diag(cx, S_ARG, NOWHERE, "axes of the kernel, TENSOR.AXIS, resident", "%s", q);
+            return false;
+        }
         if (strchr(q, '.') && !read_step(cx, p, q, number(eq + 1), steps, &strided)) return false;
     }
+    for (int i = 0; i < p->naxes; i++)
+        if ((p->row_axes >> i & 1) && s.n[i] < 0) {
+            diag(cx, S_ARG, NOWHERE, NULL, "the extent of %s is missing", p->axis[i].name);
+            return false;
+        }
     return problem_make(cx, p, &s, dev_caps(k->d), strided, pb) == OK && plan_read(cx, l->plan, plan) == OK &&
            kern_lower(cx, pb, plan, kern) == OK && unit_emit(cx, pb, *kern, u) == OK;
 }
@@ -480,7 +493,8 @@ static Err fill_set(Cx *cx, Device *d, const Problem *pb, const Steps *steps, Be
                 return diag(cx, S_ARG, NOWHERE, NULL, "%s lies upon itself: a stride of %lld, where %lld elements lie",
                             q->name, (long long)step, (long long)n);
             b->slots[abi.stride[i][k]].i = step ? step : n;
-            n = (step ? step : n) * pb->shape.n[q->axis[k]];
+            if (!mul_fits(step ? step : n, pb->shape.n[q->axis[k]], &n) || n > INT64_C(1) << 40)
+                return diag(cx, S_ARG, NOWHERE, NULL, "%s is too large", q->name);
             elements *= pb->shape.n[q->axis[k]];
         }
         size_t each = (size_t)ty_bytes(q->ty), all = (size_t)n * each, block = BLOCK * each < all ? BLOCK * each : all;
@@ -669,15 +683,21 @@ static void lines(Desk *k, const char *list, const char *folder, FILE *json, int
     Limit limit = {.ns = 0};
     for (int i = 0; f && fgets(text, sizeof text, f);) {
         Line l;
-        if (sscanf(text, "%63s %63s %15s %127s %511[^\n]", l.file, l.kernel, l.type, l.shape, l.plan) != 5 ||
-            text[0] == '#')
+        if (text[0] == '#' || text[strspn(text, " \n")] == 0) continue;
+        if (sscanf(text, "%63s %63s %15s %127s %511[^\n]", l.file, l.kernel, l.type, l.shape, l.plan) != 5) {
+            printf("# no FILE KERNEL TYPE SHAPE PLAN: %s", text);
+            k->bad++;
             continue;
+        }
         if (!step)
             speed_line(k, &l, folder, &limit, json);
         else if (i++ % step == from)
             build_line(k, &l, folder);
     }
     if (f) fclose(f);
+    if (f) return;
+    printf("# cannot read %s\n", list);
+    k->bad++;
 }
 
 int main(int argc, char **argv) {

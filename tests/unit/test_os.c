@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -193,6 +194,26 @@ static void test_spawn_over(void **state) {
     assert_int_equal(os_spawn(&alloc_libc, &s, &end), 0);
     assert_true(end.timed_out && asked == 2);
     assert_in_range(os_now_ns() - from, 0, 20000000000);
+}
+
+static bool late(void *user) {
+    const struct timespec half = {.tv_nsec = 500000000};
+    nanosleep(&half, NULL);
+    return ++*(int *)user > 0;
+}
+
+/* What ended before anybody looked again has ended, whatever the clock says by then. */
+static void test_spawn_not_looked_at(void **state) {
+    (void)state;
+    const char *argv[] = {"/bin/sh", "-c", "echo said; exit 7", NULL};
+    char out[16];
+    Ended end;
+    int asked = 0;
+    const Spawn s = {
+        .argv = argv, .timeout_ns = 100000000, .over = late, .user = &asked, .out = out, .cap = sizeof out};
+    assert_int_equal(os_spawn(&alloc_libc, &s, &end), 0);
+    assert_true(!end.timed_out && end.code == 7);
+    assert_string_equal(out, "said\n");
 }
 
 static void test_spawn(void **state) {
@@ -451,6 +472,7 @@ int main(void) {
         cmocka_unit_test(test_write_atomic),
         cmocka_unit_test(test_spawn),
         cmocka_unit_test(test_spawn_over),
+        cmocka_unit_test(test_spawn_not_looked_at),
         cmocka_unit_test(test_spawn_timeout),
         cmocka_unit_test(test_find_program),
         cmocka_unit_test(test_spawn_descriptors),
