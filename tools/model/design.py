@@ -2,13 +2,14 @@
 """A design of problems: kernels of the library x shapes x types x regimes, each with its split, for rowfold-collect.
 
     python3 tools/model/design.py cpu  > results/model/cpu.suite
+    python3 tools/model/design.py cpu2 > results/model/cpu2.suite
     python3 tools/model/design.py h200 > results/model/h200.suite
     python3 tools/model/design.py h200-more > results/model/h200-more.suite
 
 The splits are made here, before anything is fitted: `train`, and three that are held out, each different from `train` in one
 respect: `shapes` (extents that train does not have), `operators` (kernels that it does not have), `types` (likewise). Sizes are
 spread evenly over their logarithm, from 2 KB on; the same arguments give the same design. h200-more has more problems to fit to,
-none of them held out."""
+none of them held out; cpu2 has other problems than cpu, more to fit to, and among those rows of any length."""
 import random
 import sys
 
@@ -33,6 +34,8 @@ BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 # most elements, how many problems of each split, share of the cold regime, how many of a split may have more than `large` elements
 DEVICES = {
     "cpu": dict(most=1 << 23, large=1 << 21, nlarge=12, counts=dict(train=120, shapes=30, operators=30, types=30)),
+    "cpu2": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu", ragged=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011],
+                 counts=dict(train=210, shapes=30, operators=30, types=30)),
     "h200": dict(most=1 << 27, large=1 << 24, nlarge=1, counts=dict(train=130, shapes=30, operators=30, types=30)),
     "h200-more": dict(most=1 << 24, large=1 << 23, nlarge=4, beside="h200", counts=dict(train=160)),
 }
@@ -43,7 +46,7 @@ def pick(rng, split, device, level):
     while True:
         file, kernel = rng.choice(names)
         ty = rng.choice(HELD_TYPES if split == "types" else TRAIN_TYPES)
-        n = rng.choice(HELD_N if split == "shapes" else TRAIN_N)
+        n = rng.choice(HELD_N if split == "shapes" else TRAIN_N + device.get("ragged", []))
         rows = rng.choice(HELD_ROWS if split == "shapes" else TRAIN_ROWS)
         elements = rows * n
         if elements * BYTES[ty] < 2048 or elements > device["most"]:
