@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 4, SAMPLES = 2, CHECKED_ELEMENTS = 1 << 16, MOST_PLANS = 400, LARGE = 1 << 22 };
-static const int64_t sample_ns = 2500000;
+enum { HOST_ROUNDS = 16, DEVICE_ROUNDS = 2, SAMPLES = 2, CHECKED_ELEMENTS = 1 << 14, MOST_PLANS = 400 };
+static const int64_t host_sample_ns = 1500000, device_sample_ns = 2500000; /* hosts are noisy: many short ones */
 
 typedef struct Asked {
     const char *design, *device, *store, *mode, *each;
@@ -42,7 +42,7 @@ typedef struct Pick { /* one plan of a problem */
     Trial *t;
     Module *mod;
     Attempt made;
-    double ns[ROUNDS * SAMPLES];
+    double ns[HOST_ROUNDS * SAMPLES];
     int n;
 } Pick;
 
@@ -116,7 +116,8 @@ static bool ready(Desk *k, Cx *cx, Search *s, Bed *check, Pick *p, bool build_on
 }
 
 static Err time_all(Desk *k, Cx *cx, Bed *bed, Pick *pick, int n) {
-    const int rounds = dev_caps(k->dev)->kind == KIND_HOST ? ROUNDS : ROUNDS / 2; /* hosts are noisy */
+    const bool host = dev_caps(k->dev)->kind == KIND_HOST;
+    const int rounds = host ? HOST_ROUNDS : DEVICE_ROUNDS;
     double best = 0;
     Err err = OK;
     for (int r = 0; r < rounds; r++)
@@ -124,7 +125,8 @@ static Err time_all(Desk *k, Cx *cx, Bed *bed, Pick *pick, int n) {
             Pick *p = &pick[r % 2 ? n - 1 - i : i];
             Times t;
             if (!p->mod) continue;
-            err = bed_time(cx, bed, p->mod, k->q.threads, SAMPLES, sample_ns, best * 4, &t);
+            err = bed_time(cx, bed, p->mod, k->q.threads, SAMPLES, host ? host_sample_ns : device_sample_ns, best * 4,
+                           &t);
             for (int j = 0; j < t.n && !err; j++) p->ns[p->n++] = t.ns[j];
             if (!err && (best == 0 || t.median < best)) best = t.median;
             p->made.times.calls = t.calls;
