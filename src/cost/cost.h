@@ -25,7 +25,7 @@ typedef struct Launch {
     int registers;      /* of a lane, as a compiler said; 0: not built yet */
 } Launch;
 
-enum { MAX_TERMS = 16, MAX_COEFS = 48 };
+enum { MAX_TERMS = 16, MAX_COEFS = 56 };
 typedef struct Score {
     double total;
     int nterms;

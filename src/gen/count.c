@@ -427,6 +427,7 @@ void kern_count(Cx *cx, const Kern *k, Demand *out) {
     count_nodes(&t, k->root, 1);
     d.first_read = first_read(&t, &d.weight_read);
     d.live_values = live_values(cx, k);
+    host_count(cx, k, &d.host);
     for (int i = 0; i < k->nstripes; i++) {
         const Domain *dom = &k->domain[k->stripe[i].domain];
         if (k->stripe[i].home == HOLD_SHARED)

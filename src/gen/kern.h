@@ -216,6 +216,7 @@ Err kern_run(Cx *cx, const Kern *k, const Slot *slots, int64_t rows, const void 
              KernRun *run);
 /* live_values: an element's value counts for every element of a step, constants not at all. */
 void kern_count(Cx *cx, const Kern *k, Demand *out);
+void host_count(Cx *cx, const Kern *k, HostWork *out);
 /* The tree of a JOIN over W lanes with a subgroup of L, in `groups` groups (of a cluster, or splits), which are joined
  * last: calls step(user, i, j) for "lane i = op(lane i, lane j)" in order; the result is lane 0's. combine=outer has
  * one group. */

@@ -50,8 +50,28 @@ bool caps_equal(const Caps *a, const Caps *b);
 typedef struct Bytes {
     double global_read, global_write, private_read, private_write;
 } Bytes;
+/* Of a row on a host, in instructions on registers. */
+typedef struct HostWork {
+    double work;    /* arithmetic of floats */
+    double bits;    /* of whole numbers and bits, and conversions */
+    double spilt;   /* values that find no register */
+    double divide;  /* divisions and square roots */
+    double special; /* functions that are the library's */
+    double access;  /* of memory and stripes */
+    double part;    /* of them those of a part of a register */
+    double kept;    /* folds into accumulators that are memory, for want of registers */
+    double chain;   /* cycles of folds that wait for each other */
+    double depth;   /* cycles of what waits for each other in steps */
+    double turns;   /* of the loops of sweeps */
+    double sweeps;
+    double wait;      /* cycles of what lies between sweeps */
+    double scalar;    /* instructions that are no register's */
+    double stream;    /* bytes that streaming stores could store so */
+    double rewritten; /* of them those that the row stores twice */
+} HostWork;
 typedef struct Demand {
     bool known;
+    HostWork host;
     Bytes lane, row;
     double first_read;  /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver;
                            the rest comes from caches */
