@@ -27,7 +27,7 @@ static void draw(FitSample *s, const Caps *caps) {
         Demand *d = &s[i].demand;
         *d = (Demand){.known = true, .launches = 1, .lane_rounds = 10, .collectives = 1, .barriers = 1};
         d->row.global_read = d->first_read = 64 * u[0], d->row.global_write = 64 * u[0];
-        d->lane_ops[COST_ALU] = u[1], d->lane_ops[COST_SPECIAL] = u[2];
+        d->host.work = 4 * u[1], d->host.special = 4 * u[2], d->host.sweeps = 1;
     }
 }
 
