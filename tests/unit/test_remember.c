@@ -151,7 +151,7 @@ static void policies_judged(void **state) {
     assert_int_equal(rowfold_foresee(d.ctx, file, "total", NULL, &out), ROWFOLD_OK);
     assert_non_null(strstr(out, "\"plan\":\"W="));
     assert_non_null(strstr(out, "\"scores\":{\"prior\":"));
-    assert_non_null(strstr(out, "{\"name\":\"path\",\"unit\":\"s\","));
+    assert_non_null(strstr(out, "{\"name\":\"wait\",\"unit\":\"s\","));
     add_trials(FORESEEN, out);
     assert_int_equal(rowfold_calibrate_trials(d.ctx, file, NULL, NULL, &fit), ROWFOLD_OK);
     assert_non_null(strstr(fit, "\"trials\":{\"count\":2,")); /* of each plan its best evidence */
