@@ -293,10 +293,11 @@ static void sweep(Count *c, const Node *nd, double loop) {
         default: break;
         }
     }
-    w->depth += c->steps * (c->R > LOOPED ? c->R / GROUP : 1) * depth(c, nd);
+    const int groups = c->R > LOOPED ? c->R / GROUP : 1; /* whole ones */
+    w->depth += c->steps * (double)groups * depth(c, nd);
     w->chain += sets ? fmax(folds, serial) : folds;
     const int64_t round = acc > p->flight ? acc / p->flight : 1;
-    w->turns += loop * (double)(n / step / round) * (c->R > LOOPED ? c->R / GROUP : 1);
+    w->turns += loop * (double)(n / step / round) * (double)groups;
     w->sweeps += loop;
 }
 
