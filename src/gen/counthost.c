@@ -293,11 +293,12 @@ static void sweep(Count *c, const Node *nd, double loop) {
         default: break;
         }
     }
-    const int groups = c->R > LOOPED ? c->R / GROUP : 1; /* whole ones */
-    w->depth += c->steps * (double)groups * depth(c, nd);
+    const double groups = c->R > LOOPED ? c->R / GROUP : 1;
+    w->depth += c->steps * groups * depth(c, nd);
     w->chain += sets ? fmax(folds, serial) : folds;
     const int64_t round = acc > p->flight ? acc / p->flight : 1;
-    w->turns += loop * (double)(n / step / round) * (double)groups;
+    const int64_t whole = n / step / round;
+    w->turns += loop * (double)whole * groups;
     w->sweeps += loop;
 }
 
