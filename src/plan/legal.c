@@ -268,7 +268,7 @@ static Err check_machine(Cx *cx, const Problem *pb, const Plan *plan) {
     if (plan->W * plan->P > c->max_group)
         return diag(cx, S_PLAN_GROUP, NOWHERE, NULL, "W=%d P=%d need=%d budget=%d", plan->W, plan->P, plan->W * plan->P,
                     c->max_group);
-    if (plan->cluster > 1 && (plan->P > 1 || plan->W % c->subgroup))
+    if (plan->cluster > 1 && c->max_cluster > 1 && (plan->P > 1 || plan->W % c->subgroup))
         return diag(cx, S_PLAN_CLUSTER, NOWHERE, "P=1 and whole subgroups", "cluster=%d with P=%d W=%d subgroup=%d",
                     plan->cluster, plan->P, plan->W, c->subgroup);
     if (plan->exchange == EXCHANGE_BYTES && plan->cluster == 1 && c->kind == KIND_CUDA)

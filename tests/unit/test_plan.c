@@ -239,7 +239,7 @@ static void the_machine_refuses(void **state) {
     refused(&f, "W=64 combine=outer", "plan.combine_outer", "W=64 subgroup=32");
     refused(&f, "load=keep", "plan.no_load_policy", "load=keep");
     refused(&f, "store=stream", "plan.no_store_policy", "store=stream");
-    refused(&f, "cluster=4", "plan.not_on_this_machine", "cluster=4 on a metal machine: most=1");
+    refused(&f, "cluster=4,P=2,W=8", "plan.not_on_this_machine", "cluster=4 on a metal machine: most=1");
     refused(&f, "split=8", "plan.not_on_this_machine", "split=8");
     refused(&f, "exchange=bytes", "plan.not_on_this_machine", "exchange=bytes: not on metal");
     refused(&f, "stages=2", "plan.not_on_this_machine", "stages=2");
