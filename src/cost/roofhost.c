@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { LINE = 64, STORED_AT_ONCE = 32 /* bytes of a streaming store, at least */ };
+enum { LINE = 64 };
 static const double kept_near = 0.3; /* of a core's own caches: as `kept` of the last one */
 
 static double join(const double *t, int n, double overlap) {

@@ -6,8 +6,6 @@
 #include <math.h>
 
 enum { AVX2 = 8, AVX512 = 16 }; /* lanes */
-enum { LOOPED = 8, GROUP = 4 }; /* more registers than LOOPED are looped over, GROUP at a time (gen/host.c) */
-enum { STORED_AT_ONCE = 32 };   /* bytes that a streaming store takes, or more */
 
 /* Instructions of an operator on a register, and cycles until its result is there. Of 16 lanes (AVX-512) there are
  * instructions for some that else are spelt. */
@@ -138,7 +136,7 @@ static void block(Count *c, const Node *nd, double loop) {
 
 /* Accumulators that are memory. */
 static bool array_cell(const Count *c, int cell) {
-    return c->k->cell[cell].acc > 4 || c->R > LOOPED;
+    return c->k->cell[cell].acc > 4 || c->R > HOST_LOOPED;
 }
 
 /* Does a value of a sweep follow from how many elements are active alone, which the text knows? */
@@ -174,12 +172,12 @@ static double around(const Count *c, const Node *nd, int set) {
 static double spilt(const Count *c, const Node *nd) {
     const Kern *k = c->k;
     const double rooms = k->subgroup == AVX2 ? 14 : 30; /* and two for what all share */
-    const double R = c->R > LOOPED ? GROUP : c->R, F = k->plan.flight * k->plan.V;
+    const double R = c->R > HOST_LOOPED ? HOST_GROUP : c->R, F = k->plan.flight * k->plan.V;
     double cells = 0, sum = 0;
     for (int i = nd->i0; i < nd->i1; i++) {
         const Ins *in = &k->ins[i];
         if ((in->k == K_FOLD || in->k == K_SETCELL) && !array_cell(c, in->imm)) cells += R * k->cell[in->imm].acc;
-        if (in->k == K_FOLD2 && c->R <= LOOPED) cells += 2 * R;
+        if (in->k == K_FOLD2 && c->R <= HOST_LOOPED) cells += 2 * R;
     }
     double *gone = c->of; /* registers that nothing needs behind an instruction */
     for (int i = nd->i0; i < nd->i1; i++) gone[i] = 0;
@@ -293,7 +291,7 @@ static void sweep(Count *c, const Node *nd, double loop) {
         default: break;
         }
     }
-    const double groups = c->R > LOOPED ? c->R / GROUP : 1;
+    const double groups = c->R > HOST_LOOPED ? c->R / HOST_GROUP : 1;
     w->depth += c->steps * groups * depth(c, nd);
     w->chain += sets ? fmax(folds, serial) : folds;
     const int64_t round = acc > p->flight ? acc / p->flight : 1;

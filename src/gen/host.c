@@ -633,7 +633,7 @@ static void host_head(Emit *e) {
 /* Many registers are looped over, a few at a time: lanes do not meet within a step, and the text stays short. */
 static int host_group(const Emit *e, const Node *n, const Step *s) {
     (void)n;
-    return s->left < 0 && e->R > 8 && e->R % 4 == 0 ? 4 : 0;
+    return s->left < 0 && e->R > HOST_LOOPED && e->R % HOST_GROUP == 0 ? HOST_GROUP : 0;
 }
 
 static void host_tail(Emit *e) {

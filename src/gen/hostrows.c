@@ -132,7 +132,7 @@ static void declare(Emit *e, int i, int f, int r, const char *what) { /* what: N
 
 /* How many rows of register r there are. */
 static const char *present(Emit *e, int r) {
-    return e->R > 8 ? emit_text(e, "in[%d%s]", r, in_loop(e)) : emit_text(e, "in%d", r);
+    return e->R > HOST_LOOPED ? emit_text(e, "in[%d%s]", r, in_loop(e)) : emit_text(e, "in%d", r);
 }
 
 static const char *cell(Emit *e, int c, int acc, int r) {
@@ -372,7 +372,7 @@ static void rows_head(Emit *e) {
     line(e, "rows = last - row %% last;");
     line(e, "rows = rows > row1 - row ? row1 - row : rows;");
     line(e, "rows = rows > %d ? %d : rows;", k->plan.P, k->plan.P);
-    if (e->R > 8) {
+    if (e->R > HOST_LOOPED) {
         line(e, "i32 in[%d];", e->R);
         line(e, "for (i32 r = 0; r < %d; r++) in[r] = few(rows - r * %d);", e->R, e->L);
     }

@@ -121,11 +121,7 @@ static int text_of(const Prog *p) {
 /* Leaves out what makes a loop's text long without need: gcc takes 0.2 ms for each register of each instruction in it,
  * and where a step has much to compute, more of it at a time was not seen to be faster. */
 void hostspace_text(const Problem *pb, Space *s) {
-    enum {
-        MOST = 160,
-        USUAL = 4,
-        LOOPED = 8
-    }; /* registers of a usual step; more than LOOPED are looped over by USUAL */
+    enum { MOST = 160, USUAL = HOST_GROUP }; /* registers of a usual step */
     static const int dims[] = {DIM_acc, DIM_flight, DIM_W, DIM_P};
     const int each = text_of(pb->prog), L = pb->caps.subgroup;
     for (int i = 0; i < COUNT(dims); i++) {
@@ -134,7 +130,7 @@ void hostspace_text(const Problem *pb, Space *s) {
             const int R = i < 2 ? USUAL * v[k] : v[k] / L;
             const int most = dims[i] == DIM_P && L < 16 && R > USUAL ? MOST / 2 : MOST; /* of 16 registers */
             const bool lines = dims[i] == DIM_P && k == 0; /* less would read parts of lines */
-            if (lines || (i >= 2 && R > LOOPED ? USUAL : R) * each <= most) v[n++] = v[k];
+            if (lines || (i >= 2 && R > HOST_LOOPED ? USUAL : R) * each <= most) v[n++] = v[k];
         }
         if (n)
             s->n[dims[i]] = n;

@@ -53,6 +53,8 @@ int *plan_dim(Plan *p, int d);
 int plan_dim_get(const Plan *p, int d);
 int dim_find(const char *s, size_t n); /* by name; -1: none */
 bool dim_is_legal(int d, int value);
+/* A host's step of more registers than HOST_LOOPED is a loop over HOST_GROUP of them. */
+enum { HOST_LOOPED = 8, HOST_GROUP = 4 };
 void dim_print_value(int d, int value, Buf *out); /* "256", "two-pass" */
 const char *dim_values(Cx *cx, int d);            /* "1 2 4 8 16": what a diagnostic says would be accepted */
 const char *dim_names(Cx *cx);                    /* of all dimensions */

@@ -50,6 +50,7 @@ bool caps_equal(const Caps *a, const Caps *b);
 typedef struct Bytes {
     double global_read, global_write, private_read, private_write;
 } Bytes;
+enum { STORED_AT_ONCE = 32 }; /* bytes of a host's streaming store, at least */
 /* Of a row on a host, in instructions on registers. */
 typedef struct HostWork {
     double work;    /* arithmetic of floats */

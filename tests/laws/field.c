@@ -122,14 +122,18 @@ const char *const field_plans[] = {"W=16,V=4,U=2",
                                    "W=64,hold.x=register,fuse=off"};
 int field_nplans = COUNT(field_plans);
 
-int field_every(int step) {
-    return field_slow() ? 1 : lab.all_plans || step > 1 ? step : 2;
+FieldTurn field_turn(int step) {
+    const int every = field_slow() ? 1 : lab.all_plans || step > 1 ? step : 2;
+    return (FieldTurn){.first = lab.turn++ % (every < field_nplans ? every : field_nplans),
+                       .every = every,
+                       .least = field_slow() ? 1 : 3 / step};
 }
-int field_turn(int every) {
-    return lab.turn++ % (every < field_nplans ? every : field_nplans);
-}
-int field_least(int every) {
-    return field_slow() ? 1 : every == 1 ? 3 : 2 / every;
+
+int field_plan(const FieldTurn *t, int i, int served) {
+    for (int other = 0; other < 2; other++)
+        for (int at = 0; at < field_nplans && !(other && served >= t->least); at++)
+            if ((at % t->every != t->first) == other && i-- == 0) return at;
+    return -1;
 }
 
 /* The kernel library's text and the name behind the colon; other texts as they are. */

@@ -100,16 +100,20 @@ void field_near(Ty ty, double got, double want, int exact, const char *file, int
 bool field_same(Ty ty, const void *x, const void *y, int64_t n);
 
 /* Plans that the program has a use for; k is the kernel. Every second of all, the even and the odd ones in turn, or all
- * (ROWFOLD_TEST_PLANS=all). Some must serve, so that nothing passes by being refused. */
+ * (ROWFOLD_TEST_PLANS=all), and of the others as many as are wanting until three have served, so that nothing passes by
+ * being refused. */
 #define EACH_PLAN(k, text, types, shape) SOME_PLANS(k, text, types, shape, 1)
-#define SOME_PLANS(k, text, types, shape, step)                                                                    \
-    int served_ = 0, every_ = field_every(step);                                                                   \
-    for (int plan_ = field_turn(every_); plan_ < field_nplans || (assert_true(served_ >= field_least(every_)), 0); \
-         plan_ += every_)                                                                                          \
-        for (rowfold_kernel *k = field_try(text, types, shape, field_plans[plan_]); k; k = NULL, served_++)
-int field_every(int step);  /* the distance of two plans */
-int field_turn(int every);  /* the first of them */
-int field_least(int every); /* that must serve */
+#define SOME_PLANS(k, text, types, shape, step)                                                                     \
+    int served_ = 0;                                                                                                \
+    const FieldTurn turn_ = field_turn(step);                                                                       \
+    for (int i_ = 0, at_; (at_ = field_plan(&turn_, i_, served_)) >= 0 || (assert_true(served_ >= turn_.least), 0); \
+         i_++)                                                                                                      \
+        for (rowfold_kernel *k = field_try(text, types, shape, field_plans[at_]); k; k = NULL, served_++)
+typedef struct FieldTurn {
+    int first, every, least; /* the first plan and the distance of the next; how many must serve */
+} FieldTurn;
+FieldTurn field_turn(int step);
+int field_plan(const FieldTurn *t, int i, int served); /* the i-th to try, where so many have served; below 0: none */
 
 double field_rounded(Ty ty, double x); /* x as ty keeps it */
 double field_seconds(void);            /* of a clock that only goes forward */
