@@ -64,7 +64,7 @@ int bed_copies(const Problem *pb) {
 static Err copies(Cx *cx, Bed *b) {
     const int nparams = b->pb->prog->nparams;
     b->nsets = b->cold ? bed_copies(b->pb) : 1;
-    b->set = NEWN(cx->a, const Slot *, 2 * b->nsets);
+    b->set = NEWN(cx->a, Slot *, 2 * b->nsets);
     b->copy = NEWN(cx->a, Mem *, (size_t)b->nsets * (size_t)nparams);
     for (int k = 0; k < b->nsets; k++) {
         Slot *slots = k ? arena_dup(cx->a, b->slots, sizeof b->slots) : b->slots;
@@ -145,6 +145,11 @@ double bed_rotated(const Bed *b) {
     double bytes = 0;
     for (int i = 0; i < MAX_PARAMS; i++) bytes += (double)b->size[i] * b->nsets;
     return b->cold ? bytes : 0;
+}
+
+void bed_extent(Bed *b, int64_t n) {
+    const int param = prog_extent(b->pb->prog, &b->pb->shape);
+    for (int k = 0; param >= 0 && k < b->nsets; k++) b->set[k][b->abi.scalar[param]].i = n;
 }
 
 void bed_free(Bed *b) {
@@ -259,7 +264,7 @@ Err bed_verify(Cx *cx, Bed *b, const OracleOptions *o, Verdict *v) {
 
 /* Goes on where the last one stopped, so that a copy comes again only after all the others. */
 static Err time_calls(Cx *cx, Bed *b, Module *m, int threads, int calls, int64_t *ns) {
-    Err err = mod_time(cx, m, b->set + b->next, b->nsets, b->rows, threads, calls, ns);
+    Err err = mod_time(cx, m, (const Slot *const *)b->set + b->next, b->nsets, b->rows, threads, calls, ns);
     b->next = (b->next + calls) % b->nsets;
     return err;
 }

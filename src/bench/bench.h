@@ -30,7 +30,7 @@ typedef struct Bed {
     Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
     int64_t most_sample_ns; /* ROWFOLD_SAMPLE_MS; 0: no limit but that which is asked for */
     int nsets, next;        /* copies, the first among them; where the next sample goes on */
-    const Slot **set;       /* of each copy, twice over, so that any place may be the first */
+    Slot **set;             /* of each copy, twice over, so that any place may be the first */
     Mem **copy;             /* memory of the other copies, a parameter after the other */
     int ncopies;
     struct { /* definition's values for one set of bounds, made when first asked for */
@@ -46,6 +46,9 @@ int bed_copies(const Problem *pb); /* of all tensors, that calls take in turn wh
 double bed_rotated(const Bed *b);  /* bytes of all copies; 0: not cold */
 Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b);
 void bed_free(Bed *b);
+/* Calls that are timed from now on are of extent n of the ranged axis, within its range, where the problem has one; the
+ * tensors stay as they lie. */
+void bed_extent(Bed *b, int64_t n);
 /* What the bound of a plan's outputs must allow for. */
 OracleOptions bed_bounds(const Problem *pb, const Plan *plan);
 /* Poisons the outputs, runs once, compares every element. `o` may be wider than the plan needs: kept for the next call

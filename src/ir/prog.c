@@ -49,6 +49,11 @@ Shape shape_at(const Shape *s, int64_t n) {
     return at;
 }
 
+int64_t shape_half(const Shape *s) {
+    int axis = shape_ranged(s);
+    return axis < 0 ? 0 : i64_max(s->least[axis], s->n[axis] / 2);
+}
+
 int prog_extent(const Prog *p, const Shape *s) {
     int axis = shape_ranged(s);
     return axis < 0 ? -1 : prog_param(p, p->axis[axis].name);

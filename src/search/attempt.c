@@ -31,6 +31,17 @@ Err attempt_build(Cx *cx, Device *dev, Ahead *ahead, const Unit *u, const char *
     return ahead_take(cx, ahead, u, sha, &err, mod) ? err : mod_build(cx, dev, u, mod);
 }
 
+Err attempt_time(Cx *cx, Bed *bed, Module *m, const Ask *q, Times *out) {
+    const Shape *s = &bed->pb->shape;
+    const int axis = shape_ranged(s);
+    if (q->extent && (axis < 0 || q->extent < s->least[axis] || q->extent > s->n[axis]))
+        return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "extent %lld is timed", (long long)q->extent);
+    if (q->extent) bed_extent(bed, q->extent);
+    Err err = bed_time(cx, bed, m, q->threads, q->samples, q->sample_ns, q->give_up_ns, out);
+    if (q->extent) bed_extent(bed, s->n[axis]);
+    return err;
+}
+
 Err attempt_run(Cx *cx, Bed *bed, Ahead *ahead, const Unit *u, const Ask *q, Module **mod, Attempt *out) {
     Err err = attempt_build(cx, bed->dev, ahead, u, out->unit_sha, mod);
     if (!err) {

@@ -1,6 +1,7 @@
-/* The fastest few and the incumbent once more, in turns, so that a slow moment of the machine meets all of them alike;
- * what was to be used without this search stays unless it is beaten by more than the turns themselves differ, and by
- * more than nothing in turns that did not choose who is fastest, both compiled anew. */
+/* The fastest few and the incumbent once more, in turns (of a range at its largest extent and at half of it), so that a
+ * slow moment of the machine meets all of them alike; what was to be used without this search stays unless it is beaten
+ * by more than the turns themselves differ, and by more than nothing in turns that did not choose who is fastest, both
+ * compiled anew. */
 #include "search.h"
 
 #include <math.h>
@@ -46,6 +47,7 @@ typedef struct Entrant {
     Trial *t;
     int slot; /* of the worker, or of s->finalist */
     double ns[MOST_ROUNDS];
+    double half_ns[MOST_ROUNDS]; /* of a range at half its extent */
     int calls;
     Attempt made;
 } Entrant;
@@ -88,19 +90,25 @@ static Err build(Cx *cx, Contest *c, int i) {
     return err;
 }
 
-static Err take_time(Cx *cx, Contest *c, int i, Times *t) {
+static Err take_time(Cx *cx, Contest *c, int i, int64_t extent, Times *t) {
     Search *s = c->s;
     const int64_t most = dev_caps(s->dev)->kind == KIND_HOST ? host_sample_ns : device_sample_ns;
     const double calls_ns = 1000 * c->in[i].t->times.median;
     const int64_t ns = (int64_t)fmin(fmax(calls_ns, (double)least_sample_ns), (double)most);
-    Ask q = {.threads = s->threads, .samples = 1, .sample_ns = ns};
+    Ask q = {.threads = s->threads, .samples = 1, .sample_ns = ns, .extent = extent};
     return s->worker ? worker_time(cx, s->worker, c->in[i].slot, &q, t)
-                     : bed_time(cx, s->bed, s->finalist[c->in[i].slot], s->threads, 1, ns, 0, t);
+                     : attempt_time(cx, s->bed, s->finalist[c->in[i].slot], &q, t);
 }
 
 typedef struct Ratio {  /* of a finalist to the base, logarithm */
     double mean, error; /* standard error of the mean */
 } Ratio;
+
+/* What a round compares a finalist by. */
+static double compared(const Contest *c, const Entrant *e, int round) {
+    const Shape *shape = &c->s->pb->shape;
+    return shape_half(shape) ? search_over_range(shape, e->ns[round], e->half_ns[round]) : e->ns[round];
+}
 
 /* The mean of the middle half of a finalist's log ratios, for a round that something else disturbed says nothing of a
  * plan; its error is that of a trimmed mean (Tukey and McLaughlin 1963): from the deviations of all rounds, where those
@@ -108,7 +116,7 @@ typedef struct Ratio {  /* of a finalist to the base, logarithm */
 static Ratio ratio_of(const Contest *c, int i) {
     double x[MOST_ROUNDS], squares = 0, all = 0, middle = 0;
     const int n = c->rounds, cut = n / 4, kept = n - 2 * cut;
-    for (int r = 0; r < n; r++) x[r] = log(c->in[i].ns[r] / c->in[c->base].ns[r]);
+    for (int r = 0; r < n; r++) x[r] = log(compared(c, &c->in[i], r) / compared(c, &c->in[c->base], r));
     f64_sort(x, n);
     for (int r = cut; r < n - cut; r++) middle += x[r] / kept;
     for (int r = 0; r < cut; r++) x[r] = x[cut], x[n - 1 - r] = x[n - 1 - cut];
@@ -138,27 +146,37 @@ static void halve(Contest *c) {
     c->n = HALF;
 }
 
-/* A round goes through all, every second one backwards, after one that does not count. */
+/* All of them once, every second time backwards. */
+static Err take_turns(Cx *cx, Contest *c, int64_t extent, bool *stop) {
+    Err err = OK;
+    for (int i = 0; i < c->n && !err && !*stop; i++) {
+        Entrant *e = &c->in[c->rounds % 2 ? c->n - 1 - i : i];
+        Times t;
+        err = take_time(cx, c, (int)(e - c->in), extent, &t);
+        if (!err && extent) e->half_ns[c->rounds] = t.ns[0];
+        if (!err && !extent) e->ns[c->rounds] = t.ns[0], e->calls = t.calls;
+        *stop = search_told(c->s);
+    }
+    return err;
+}
+
+/* A round goes through all, of a range once more at half its extent, after one that does not count. */
 static Err rounds(Cx *cx, Contest *c) {
     Err err = OK;
     const int64_t from = t_now_ns();
     for (int i = 0; i < c->n && !err; i++) {
         Times t;
-        err = take_time(cx, c, i, &t);
+        err = take_time(cx, c, i, 0, &t);
     }
     while (!err && c->rounds < MOST_ROUNDS) {
         const bool late =
             c->s->max_seconds > 0 && c->s->seconds + (double)(t_now_ns() - from) / 1e9 > c->s->max_seconds;
         if (c->rounds >= LEAST_ROUNDS && c->rounds % 2 == 0 && (late || detectable(c) <= least_gain)) break;
         if (c->rounds == FIRST_ROUNDS && c->n > HALF) halve(c);
+        const int64_t half = shape_half(&c->s->pb->shape);
         bool stop = false;
-        for (int i = 0; i < c->n && !err && !stop; i++) {
-            Entrant *e = &c->in[c->rounds % 2 ? c->n - 1 - i : i];
-            Times t;
-            err = take_time(cx, c, (int)(e - c->in), &t);
-            if (!err) e->ns[c->rounds] = t.ns[0], e->calls = t.calls;
-            stop = search_told(c->s);
-        }
+        err = take_turns(cx, c, 0, &stop);
+        if (!err && !stop && half) err = take_turns(cx, c, half, &stop);
         if (stop) break; /* whole rounds count */
         if (!err) c->rounds++;
     }

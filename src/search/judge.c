@@ -77,16 +77,18 @@ static Err count_one(Cx *cx, const Search *s, Counts *c, const Plan *plan, Cx *o
     return OK;
 }
 
-/* A kernel for a range is planned for its largest extent and to be good for all of it, and what fits a cache at half of
- * that need not at the whole: element for element, the half counts a quarter. (Both alike, an H200 took 1.156 times as
- * long over layernorm 32768x4096 of 1..4096 as by the plan for 4096 alone.) The demand shown is that of the largest. */
+double search_over_range(const Shape *s, double whole, double half) {
+    return 0.75 * whole + 0.25 * half * (double)s->n[shape_ranged(s)] / (double)shape_half(s);
+}
+
+/* The demand shown is that of the largest extent. */
 static Err score_range(const Search *s, Trial *t, const Demand *half, int64_t extent, const Launch *l, Cx *own) {
     Score at;
     Err err = cost_score(own, s->policy, half, &s->pb->caps, l, s->coef, &at);
     if (err) return err;
     const double share = at.total * (double)s->pb->shape.n[shape_ranged(&s->pb->shape)] / (double)extent;
     score_add(&t->score, "half the extent, twice", t->score.nterms ? t->score.term[0].unit : "", share);
-    t->score.total = 0.75 * t->score.total + 0.25 * share;
+    t->score.total = search_over_range(&s->pb->shape, t->score.total, at.total);
     return OK;
 }
 
@@ -124,9 +126,7 @@ Err search_judge(Cx *cx, Search *s, Trial ***ranked, int64_t *nranked) {
     s->trial = NEWN(cx->a, Trial, n + 1);
     s->ntrials = n;
     Trial **list = NEWN(cx->a, Trial *, n + 1);
-    const int ranged = shape_ranged(&s->pb->shape);
-    Counts counts = {0};
-    if (ranged >= 0) counts.extent = i64_max(s->pb->shape.least[ranged], s->pb->shape.n[ranged] / 2);
+    Counts counts = {.extent = shape_half(&s->pb->shape)};
     *nranked = 0;
     for (int64_t i = 0; i < n; i++) {
         Trial *t = &s->trial[i];

@@ -116,7 +116,8 @@ static Err time_slot(Cx *cx, Desk *d, const json_t *j, Attempt *t) {
     Err err = slot_of(cx, d, j, &m);
     if (!err && (!*m || !ask_read(json_object_get(j, "ask"), &q)))
         err = diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "an empty slot is timed");
-    return err ? err : bed_time(cx, &d->bed, *m, q.threads, q.samples, q.sample_ns, q.give_up_ns, &t->times);
+    if (!err) err = attempt_time(cx, &d->bed, *m, &q, &t->times);
+    return err;
 }
 
 static Err measure(Cx *cx, Desk *d, const json_t *j, json_t *reply) {

@@ -515,6 +515,53 @@ static void samples_without_time(void **state) {
     close_desk(&d);
 }
 
+/* Of a range, 64 lanes gain a tenth at the largest extent, and lose half of the time at its half, or nothing there. */
+static int extent_slot;
+static int64_t timed_extent, extents_timed[2];
+static Err p_time_extent(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
+                         int64_t *ns) {
+    timed_extent = sets[0][extent_slot].i;
+    extents_timed[timed_extent != 256]++;
+    return p_time(cx, m, sets, nsets, rows, threads, calls, ns);
+}
+static double whole_alone(const char *text, int call) {
+    const bool by_64 = of_text(text, " W=") == 64;
+    (void)call;
+    return timed_extent == 256 ? (by_64 ? 0.9e6 : 1e6) : by_64 ? 1e6 : 0.5e6;
+}
+static double all_of_it(const char *text, int call) {
+    return whole_alone(text, call) / (timed_extent == 256 || of_text(text, " W=") != 64 ? 1 : 2);
+}
+
+static void a_range_is_chosen_for_its_half_too(void **state) {
+    (void)state;
+    RtOps ops = planted_ops;
+    ops.time = p_time_extent;
+    for (int all = 0; all < 2; all++) {
+        Desk d;
+        open_desk_for(&d, ISA_PORTABLE);
+        Shape shape = d.pb.shape;
+        shape.least[prog_axis(d.pb.source, "n")] = 1;
+        assert_int_equal(problem_make(&d.cx, d.pb.source, &shape, dev_caps(d.dev), 0, &d.pb), OK);
+        Planted *p = plant(&d, all ? all_of_it : whole_alone);
+        p->d.ops = &ops;
+        Search *s = prepare(&d, EFFORT_MEASURE);
+        s->builders = 1;
+        extent_slot = d.bed.abi.scalar[prog_extent(d.pb.prog, &d.pb.shape)];
+        extents_timed[0] = extents_timed[1] = 0;
+        search(&d);
+        const Finals *f = &s->final;
+        if (s->trial[f->incumbent].plan.W == 64) fail_msg("the policy's first choice is the planted one");
+        assert_int_equal(s->trial[s->best].plan.W == 64, all);
+        if (all) assert_true(f->gain > 0.05 && f->gain < 0.1); /* 1 against 0.925 */
+        assert_true(extents_timed[1] >= 6 * f->finalists && extents_timed[0] > extents_timed[1]);
+        assert_int_equal(d.bed.set[0][extent_slot].i, 256);  /* as it was */
+        assert_true(trial_of(s, 64)->times.median == 0.9e6); /* what is told is the largest extent's */
+        p->d.ops = &planted_ops;
+        close_desk(&d);
+    }
+}
+
 /* ---- audit of the staging ---- */
 
 static int fast_W; /* the one that is planted */
@@ -640,6 +687,7 @@ int main(void) {
                                        T(guesses_change_nothing),
                                        T(guesses_make_room),
                                        T(a_tie_is_a_result),
+                                       T(a_range_is_chosen_for_its_half_too),
                                        T(the_incumbent_is_guarded),
                                        T(samples_without_time),
                                        T(an_audit_of_the_staging),
