@@ -211,17 +211,47 @@ int64_t emit_room(const Emit *e, const Domain *d) {
     return whole ? ceil_div(n, step) * step : n;
 }
 
-/* May all lanes pass over the steps behind a row's end together? Not those that only load, which are under way side by
- * side while nothing lies between them, nor those that leave something in registers, which would not be set. */
-static bool passes_over(const Emit *e, const Node *n) {
+/* May all lanes pass over the steps behind a row's end together? Not those that leave something in registers, which
+ * would not be set. Those that only load are under way side by side while nothing lies between them, so that short rows
+ * have a text of their own. */
+typedef enum Behind { BEHIND_DONE, BEHIND_PASSED, BEHIND_APART } Behind;
+static Behind behind(const Emit *e, const Node *n) {
     bool loads = false, stores = false;
     for (int i = n->i0; i < n->i1; i++) {
         const Ins *in = &e->k->ins[i];
-        if (in->k == K_PUT && e->k->stripe[in->imm].home == HOLD_REGISTER) return false;
+        if (in->k == K_PUT && e->k->stripe[in->imm].home == HOLD_REGISTER) return BEHIND_DONE;
         loads |= in->k == K_LOADP || in->k == K_LOAD1;
         stores |= in->k == K_STOREP || in->k == K_STORE1;
     }
-    return e->words && (stores || !loads);
+    return !e->words ? BEHIND_DONE : stores || !loads ? BEHIND_PASSED : BEHIND_APART;
+}
+
+/* The first `steps` of a range, written out. */
+static void written_steps(Emit *e, const Node *n, int64_t steps, int64_t acc, int64_t least, bool passes) {
+    const int64_t F = e->k->plan.flight, step = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V * F;
+    for (int64_t i = 0; i < steps; i++) {
+        Step s = {emit_text(e, "%" PRId64 "l", i * F), i * F, i * F % acc, (i + 1) * step <= least ? -1 : LEFT_SIZE};
+        const bool may = passes && i * step >= i64_max(least, 1);
+        one_step_if(e, n, &s, may ? emit_text(e, "%" PRId64 " < %s", i * step, emit_size(e, n->domain)) : NULL);
+    }
+}
+
+/* All steps of a range, written out. */
+static void unrolled_steps(Emit *e, const Node *n, int64_t steps, int64_t acc, int64_t least) {
+    const int64_t step = (int64_t)plan_lanes(&e->k->plan) * e->k->plan.V * e->k->plan.flight, half = steps / 2;
+    const Behind how = behind(e, n);
+    const bool apart = how == BEHIND_APART && half * step >= i64_max(least, 1);
+    if (apart) {
+        line(e, "if (%s <= %" PRId64 ") {", emit_size(e, n->domain), half * step);
+        e->depth++;
+        written_steps(e, n, half, acc, least, false);
+        e->depth--;
+        line(e, "} else {");
+    }
+    e->depth += apart;
+    written_steps(e, n, steps, acc, least, how == BEHIND_PASSED);
+    e->depth -= apart;
+    if (apart) line(e, "}");
 }
 
 /* A sweep whose size is known at run time: a loop over whole rounds and the steps behind it, or all of them where they
@@ -233,12 +263,7 @@ static void ranged_steps(Emit *e, const Node *n, bool unrolled, int64_t round, i
     const char *size = emit_size(e, n->domain),
                *looped = emit_text(e, "%s / %" PRId64 " * %" PRId64, size, step * round, round * F);
     if (!unrolled && d->n_mapped >= step * round) loop_steps(e, n, 0, looped, round, 1);
-    const bool passes = unrolled && passes_over(e, n);
-    for (int64_t i = 0; unrolled && i * step < d->n_mapped; i++) {
-        Step s = {emit_text(e, "%" PRId64 "l", i * F), i * F, i * F % acc, (i + 1) * step <= least ? -1 : LEFT_SIZE};
-        const bool may = passes && i * step >= i64_max(least, 1);
-        one_step_if(e, n, &s, may ? emit_text(e, "%" PRId64 " < %s", i * step, size) : NULL);
-    }
+    if (unrolled) unrolled_steps(e, n, ceil_div(d->n_mapped, step), acc, least);
     for (int64_t i = 0; !unrolled && i < round; i++) {
         Step s = {i ? emit_text(e, "(%s + %" PRId64 ")", looped, i * F) : emit_text(e, "(%s)", looped), -1, i * F % acc,
                   LEFT_SIZE};
