@@ -4,12 +4,13 @@
     python3 tools/model/design.py cpu  > results/model/cpu.suite
     python3 tools/model/design.py cpu2 > results/model/cpu2.suite
     python3 tools/model/design.py h200 > results/model/h200.suite
-    python3 tools/model/design.py h200-more > results/model/h200-more.suite
+    python3 tools/model/design.py h200-more > results/model/h200-more.suite         likewise h200-ragged and h200-held
 
 The splits are made here, before anything is fitted: `train`, and three that are held out, each different from `train` in one
 respect: `shapes` (extents that train does not have), `operators` (kernels that it does not have), `types` (likewise). Sizes are
 spread evenly over their logarithm, from 2 KB on; the same arguments give the same design. h200-more has more problems to fit to,
-none of them held out; cpu2 has other problems than cpu, more to fit to, and among those rows of any length."""
+none of them held out; h200-ragged has rows of any length to fit to, which h200 has among those held out alone; h200-held has other held-out
+problems than h200; cpu2 has other problems than cpu, more to fit to, and among those rows of any length."""
 import random
 import sys
 
@@ -38,6 +39,8 @@ DEVICES = {
                  counts=dict(train=210, shapes=30, operators=30, types=30)),
     "h200": dict(most=1 << 27, large=1 << 24, nlarge=1, counts=dict(train=130, shapes=30, operators=30, types=30)),
     "h200-more": dict(most=1 << 24, large=1 << 23, nlarge=4, beside="h200", counts=dict(train=160)),
+    "h200-ragged": dict(most=1 << 24, large=1 << 23, nlarge=3, n=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011], counts=dict(train=110)),
+    "h200-held": dict(most=1 << 27, large=1 << 24, nlarge=1, beside="h200", counts=dict(shapes=30, operators=30, types=30)),
 }
 
 
@@ -46,7 +49,7 @@ def pick(rng, split, device, level):
     while True:
         file, kernel = rng.choice(names)
         ty = rng.choice(HELD_TYPES if split == "types" else TRAIN_TYPES)
-        n = rng.choice(HELD_N if split == "shapes" else TRAIN_N + device.get("ragged", []))
+        n = rng.choice(HELD_N if split == "shapes" else device.get("n", TRAIN_N + device.get("ragged", [])))
         rows = rng.choice(HELD_ROWS if split == "shapes" else TRAIN_ROWS)
         elements = rows * n
         if elements * BYTES[ty] < 2048 or elements > device["most"]:
