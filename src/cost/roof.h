@@ -61,6 +61,8 @@ enum {
     OWN,
     HELD,
     CRAMPED,
+    NARROW,
+    TORN,
     ROOF_COEFS
 };
 

@@ -20,6 +20,7 @@ enum {
     REGISTER_BYTES = 4,
     PACK_BYTES = 16, /* of the widest access */
     LINE = 128,
+    UNROLLED = 4, /* steps of a long sweep that a compiler writes out together */
     WHOLE_OPS = 4 /* a conversion to a whole number, as special functions */
 };
 
@@ -93,11 +94,18 @@ static double refill(double places, double groups, const Caps *caps, const Launc
     return l->queued && places >= UNIT_GROUPS && groups <= all && 2 * groups > all ? 1 : 0;
 }
 
+/* Accesses of a lane, in those of 16 bytes: a narrow one takes less time by the lines that a subgroup touches, but is
+ * an instruction too. */
+static double accesses_of(const Demand *d, const double *k) {
+    return k[NARROW] * d->gpu.accesses + (1 - k[NARROW]) * d->gpu.lines;
+}
+
 /* What the sweeps of a lane wait for: as many packs are on their way as there are registers for. */
 static double waits(const Demand *d, const Launch *l, const double *k, double packs) {
     const double held = k[HELD] * fmax(REGISTER_BYTES, pack_bytes(d, l)) / PACK_BYTES;
-    const double flight = roof_at_least_1((registers_of(d, l) - k[OWN]) / held);
-    return fmax(d->lane_waits, packs / flight) * k[WAIT] + packs * k[FETCH];
+    const double room = (registers_of(d, l) - k[OWN]) / held, most = UNROLLED * roof_at_least_1(l->flight);
+    const double flight = roof_at_least_1(fmin(room, most));
+    return fmax(fmax(d->lane_waits, d->gpu.turns), packs / flight) * k[WAIT] + accesses_of(d, k) * k[FETCH];
 }
 
 double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
@@ -118,13 +126,13 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
                                      : k[BARRIER] + subgroups * k[MEET];
     double far;
     const double miss = missed(d, caps, l, k, &far);
-    const double accesses = packs * scatter(d, l) + d->lane_shared / pack;
+    const double accesses = accesses_of(d, k) * scatter(d, l) + d->lane_shared / pack;
     /* the longer a row keeps a lane, the further apart in memory groups read */
     const double drift = 1 + d->lane_packs * k[DRIFT], memory = miss / rate * drift;
     /* groups that take all rows read once what all rows share */
     const double own = fmin(groups, l->resident * roof_units(caps)) / share * d->group_read;
-    const double cache =
-        ((double)l->rows * (d->row.global_read + d->row.global_write) + own) / (rate * k[CACHED]) * drift;
+    const double cache = ((double)l->rows * (d->row.global_read + d->row.global_write + k[TORN] * d->gpu.torn) + own) /
+                         (rate * k[CACHED]) * drift;
     const double arithmetic = issued * (n[COST_ALU] / k[ALU] + n[COST_DIV] / k[DIV] + accesses / k[ACCESS]) * roof_ns;
     const double functions = n[COST_SPECIAL] + WHOLE_OPS * d->lane_whole;
     const double special = issued * functions / k[SPECIAL] * roof_ns;

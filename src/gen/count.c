@@ -144,6 +144,21 @@ static OpCost cost_of(const Kern *k, const Ins *in) {
     return op_info(in->op)->cost;
 }
 
+/* As gpu_load_pack and gpu_store_pack spell it. */
+static void count_access(const Tally *t, const Ins *in, Times m, bool store) {
+    enum { WIDE = 16, SECTOR = 32 };
+    const Kern *k = t->k;
+    const Plan *plan = &k->plan;
+    const int bytes = ty_bytes(k->prog->param[in->param].ty);
+    const bool pack = in->k == K_LOADP || in->k == K_STOREP;
+    const int each =
+        pack && in->a[1] < 0 ? plan_piece(k->prog, &k->shape, plan->V, in->param, k->domain[t->domain].mapped) : 1;
+    const double n = m.lane / each, apart = pack && in->a[1] < 0 ? (double)plan->V * bytes : bytes;
+    t->d->gpu.accesses += n;
+    t->d->gpu.lines += n * apart / WIDE;
+    if (store && apart > each * bytes) t->d->gpu.torn += m.row * bytes * (fmin(SECTOR, apart) / (each * bytes) - 1);
+}
+
 static void count_ins(Tally *t, int i, double loop) {
     const Kern *k = t->k;
     const Ins *in = &k->ins[i];
@@ -168,6 +183,7 @@ static void count_ins(Tally *t, int i, double loop) {
         Ty ty = k->prog->param[in->param].ty;
         add(&d->lane.global_read, &d->row.global_read, m, ty_bytes(ty));
         touch(t, i, loop, false);
+        count_access(t, in, m, false);
         add_op(d, COST_MEMORY, m);
         if (ty != in->ty) add_op(d, COST_CONVERT, m);
         break;
@@ -178,6 +194,7 @@ static void count_ins(Tally *t, int i, double loop) {
         Ty ty = k->prog->param[in->param].ty;
         add(&d->lane.global_write, &d->row.global_write, m, ty_bytes(ty));
         touch(t, i, loop, true);
+        count_access(t, in, m, true);
         if (in->k == K_STOREP) {
             d->pack_write += m.row * ty_bytes(ty);
             d->store_bytes = d->store_bytes > 0 ? fmin(d->store_bytes, ty_bytes(ty)) : ty_bytes(ty);
@@ -284,6 +301,13 @@ static bool waits(const Tally *t, const Node *nd, double loop) {
     return loads && (again || !early);
 }
 
+/* Steps that are not under way together: compilers leave loops alone that fold values with their places. */
+static double turns(const Tally *t, const Node *nd) {
+    for (int i = nd->i0; i < nd->i1; i++)
+        if (t->k->ins[i].k == K_FOLD2) return (double)t->steps;
+    return 0;
+}
+
 /* What a group does before its first row is no row's: only what it reads is counted. */
 static void count_once(Tally *t, const Node *nd) {
     const Kern *k = t->k;
@@ -319,6 +343,7 @@ static void count_nodes(Tally *t, int first, double loop) {
             t->d->lane_packs += loop * (double)t->packs;
             t->d->lane_chain += loop * chain(t, nd);
             if (waits(t, nd, loop)) t->d->lane_waits += loop;
+            t->d->gpu.turns += loop * turns(t, nd);
             if (!t->n) continue;
         } else {
             count_joins(t, nd, loop);

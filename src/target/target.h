@@ -70,9 +70,18 @@ typedef struct HostWork {
     double stream;    /* bytes that streaming stores could store so */
     double rewritten; /* of them those that the row stores twice */
 } HostWork;
+/* Accesses of memory as the text of GPUs spells them: where rows start at any place, a pack is several. */
+typedef struct GpuWork {
+    double accesses; /* instructions of a lane */
+    double lines;    /* the same, each times the lines that a subgroup touches over those of 16 bytes a lane */
+    double turns;    /* of loops that load, each of as many steps as a compiler writes out together */
+    double torn;     /* bytes that a row writes in pieces of a sector, once for each further visit of the sector */
+} GpuWork;
+
 typedef struct Demand {
     bool known;
     HostWork host;
+    GpuWork gpu;
     Bytes lane, row;
     double first_read;  /* of row.global_read: bytes that no earlier load of the row touched, which memory must deliver;
                            the rest comes from caches */
