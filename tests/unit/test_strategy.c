@@ -183,6 +183,39 @@ static void staged_tries_lanes_with_packs(void **state) {
     close_desk(&d);
 }
 
+/* One combination of homes is soonest of all, whatever else is slow about each of them. */
+static const char *const home_x[] = {"hold.x=register", "hold.x=reload"}, *const home_e[] = {"hold.e=register",
+                                                                                             "hold.e=recompute",
+                                                                                             "hold.e=output"};
+static int odd_x, odd_e;
+static double odd_homes(const char *text, int call) {
+    const bool x = strstr(text, home_x[odd_x]), e = strstr(text, home_e[odd_e]);
+    (void)call;
+    return x && e ? 5e5 : 1e6 * (x ? 3 : 1) * (e ? 3 : 1);
+}
+
+static void staged_tries_homes_together(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(home_x) * COUNT(home_e); i++) {
+        odd_x = i % COUNT(home_x), odd_e = i / COUNT(home_x);
+        Desk d;
+        open_desk(&d);
+        plant(&d, odd_homes);
+        Search *s = ready(&d, NULL);
+        char *pin = arena_printf(d.cx.a, "%s", pins(&d));
+        *strstr(pin, " hold.") = 0;
+        s->pin = pin;
+        s->open = "W=16/32/64/128/256,hold.x=register/reload,hold.e=register/recompute/output";
+        s->max_candidates = 16; /* of 30 */
+        search(&d);
+        Buf plan = buf_new(d.cx.a);
+        plan_print(&s->trial[s->best].plan, &plan);
+        if (!strstr(plan.s, home_x[odd_x]) || !strstr(plan.s, home_e[odd_e]))
+            fail_msg("%s and %s were passed over for %s", home_x[odd_x], home_e[odd_e], plan.s);
+        close_desk(&d);
+    }
+}
+
 static void a_beam_steps_to_neighbours(void **state) {
     (void)state;
     Desk d;
@@ -677,6 +710,7 @@ static void cold_memory_is_not_met_twice(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {T(strategies),
                                        T(staged_tries_lanes_with_packs),
+                                       T(staged_tries_homes_together),
                                        T(a_beam_steps_to_neighbours),
                                        T(strategies_that_do_not_go_together),
                                        T(combinations),
