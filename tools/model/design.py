@@ -2,7 +2,7 @@
 """A design of problems: kernels of the library x shapes x types x regimes, each with its split, for rowfold-collect.
 
     python3 tools/model/design.py cpu  > results/model/cpu.suite
-    python3 tools/model/design.py cpu2 > results/model/cpu2.suite
+    python3 tools/model/design.py cpu2 > results/model/cpu2.suite          likewise cpu3
     python3 tools/model/design.py h200 > results/model/h200.suite
     python3 tools/model/design.py h200-more > results/model/h200-more.suite         likewise h200-ragged and h200-held
 
@@ -10,7 +10,7 @@ The splits are made here, before anything is fitted: `train`, and three that are
 respect: `shapes` (extents that train does not have), `operators` (kernels that it does not have), `types` (likewise). Sizes are
 spread evenly over their logarithm, from 2 KB on; the same arguments give the same design. h200-more has more problems to fit to,
 none of them held out; h200-ragged has rows of any length to fit to, which h200 has among those held out alone; h200-held has other held-out
-problems than h200; cpu2 has other problems than cpu, more to fit to, and among those rows of any length."""
+problems than h200; cpu2 has other problems than cpu, more to fit to, and among those rows of any length, cpu3 others again."""
 import random
 import sys
 
@@ -36,6 +36,8 @@ BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 DEVICES = {
     "cpu": dict(most=1 << 23, large=1 << 21, nlarge=12, counts=dict(train=120, shapes=30, operators=30, types=30)),
     "cpu2": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu", ragged=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011],
+                 counts=dict(train=210, shapes=30, operators=30, types=30)),
+    "cpu3": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu2", ragged=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011],
                  counts=dict(train=210, shapes=30, operators=30, types=30)),
     "h200": dict(most=1 << 27, large=1 << 24, nlarge=1, counts=dict(train=130, shapes=30, operators=30, types=30)),
     "h200-more": dict(most=1 << 24, large=1 << 23, nlarge=4, beside="h200", counts=dict(train=160)),
