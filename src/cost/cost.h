@@ -37,7 +37,7 @@ typedef struct Score {
 
 typedef struct Coef {
     const char *name, *unit;
-    double def, gpu; /* nominal; gpu: on GPUs, 0: the same */
+    double def, gpu, wide; /* nominal; on GPUs, and on hosts whose registers have 64 bytes; 0: the same */
 } Coef;
 
 typedef struct CostPolicy {

@@ -44,7 +44,8 @@ static Err too_many(Cx *cx, const CostPolicy *p) {
 
 static double nominal(const Coef *c, const Caps *caps) {
     const bool gpu = caps->kind != KIND_HOST && !caps->lanes_in_turn;
-    return gpu && c->gpu > 0 ? c->gpu : c->def;
+    const double own = gpu ? c->gpu : caps->kind == KIND_HOST && caps->isa == ISA_AVX512 ? c->wide : 0;
+    return own > 0 ? own : c->def;
 }
 
 void cost_nominal(const CostPolicy *p, const Caps *caps, double *coef) {

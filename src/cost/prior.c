@@ -7,12 +7,12 @@
 
 enum { ROUND, COLLECTIVE, SETUP, GLOBAL_BYTE, PRIVATE_BYTE, CONCURRENT };
 static const Coef coefs[] = {
-    [ROUND] = {"round", "", 1, 0},
-    [COLLECTIVE] = {"collective", "", 2, 0},
-    [SETUP] = {"setup", "", 16, 0},
-    [GLOBAL_BYTE] = {"global-byte", "1/B", 0, 0},
-    [PRIVATE_BYTE] = {"private-byte", "1/B", 0, 0},
-    [CONCURRENT] = {"concurrent", "rows", 64, 0},
+    [ROUND] = {"round", "", 1, 0, 0},
+    [COLLECTIVE] = {"collective", "", 2, 0, 0},
+    [SETUP] = {"setup", "", 16, 0, 0},
+    [GLOBAL_BYTE] = {"global-byte", "1/B", 0, 0, 0},
+    [PRIVATE_BYTE] = {"private-byte", "1/B", 0, 0, 0},
+    [CONCURRENT] = {"concurrent", "rows", 64, 0, 0},
 };
 
 static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {

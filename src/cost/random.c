@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const Coef coefs[] = {{"seed", "", 0, 0}};
+static const Coef coefs[] = {{"seed", "", 0, 0, 0}};
 
 static Err score(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
     (void)cx, (void)caps;

@@ -80,6 +80,13 @@ static double crowd(double rooms, double groups, double subgroups, const Caps *c
     return 1 + k[CROWDED] * full * meet * busy * spread / (1 + soon);
 }
 
+/* How often groups follow each other in one place: a second time for all where it is so for some, since they start and
+ * end together; later groups start when places are free, and those of many waves in the mean. */
+static double waves_of(double groups, double places, const Caps *caps) {
+    const double fills = groups / roof_units(caps) / places;
+    return fills > 1 && fills < 2 ? 2 : roof_at_least_1(fills);
+}
+
 /* How much of the next launch's coming early is lost where there are places for one launch and a part of the next: all
  * from a quarter on. */
 static double part(double places, double groups, const Caps *caps) {
@@ -142,7 +149,7 @@ double roof_gpu(const Demand *d, const Caps *caps, const Launch *l, const double
                         roof_ns;
     const double lines = of_unit * l->rows_per_group * roof_first(d) / share / LINE;
     const double ahead = l->brought ? lines * k[BRING] * roof_ns : 0;
-    const double waves = roof_at_least_1(groups / roof_units(caps) / places);
+    const double waves = waves_of(groups, places, caps);
     const double work = memory + cache + arithmetic + special + waves * path;
     const double crowds = crowd(rooms, groups, subgroups, caps, l, k, work);
     const double cramped = l->overlap ? part(places, groups, caps) * k[CRAMPED] * roof_ns : 0;

@@ -57,8 +57,9 @@ static void choose_pairs(Picks *p) {
         }
 }
 
+/* By one statistic: another has other sweeps, and values that this one has not. */
 static bool same_homes(const Space *s, const Trial *a, const Trial *b) {
-    bool same = true;
+    bool same = alike(s, DIM_stat, a, b);
     for (int c = DIM_COUNT; c < choices(s) && same; c++) same = alike(s, c, a, b);
     return same;
 }

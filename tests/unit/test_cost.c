@@ -347,9 +347,9 @@ static void roofline_knows_places_of_gpus(void **state) {
     assert_true(term(&a, "memory") > term(&b, "memory") && term(&b, "memory") > 0);
     /* the more registers, the more packs are on their way */
     Demand packs = demand(2, 1, false);
-    packs.lane_waits = 1, packs.lane_ops[COST_MEMORY] = 32;
+    packs.lane_waits = 1, packs.lane_ops[COST_MEMORY] = 32, packs.lane.global_read = 32 * 4;
     Launch few = LAUNCH(128, 64, 32, 1), many = few;
-    few.pack = many.pack = 4, few.registers = 24, many.registers = 40;
+    few.pack = many.pack = 4, few.flight = many.flight = 2, few.registers = 24, many.registers = 40;
     a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &packs, &c, &many, "");
     assert_true(term(&a, "path") > term(&b, "path"));
     Demand short2 = packs; /* and narrower ones take fewer registers */
@@ -357,7 +357,15 @@ static void roofline_knows_places_of_gpus(void **state) {
     short2.lane.global_read = 32 * 2, short2.lane.global_write = 0;
     a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &short2, &c, &few, "");
     assert_true(term(&a, "path") > term(&b, "path"));
-    few.registers = 64, many.registers = 128; /* but not more than there are */
+    Launch single = many; /* but not more than a compiler writes out */
+    single.flight = 1;
+    a = score(cx, "roofline", &packs, &c, &many, ""), b = score(cx, "roofline", &packs, &c, &single, "");
+    assert_true(term(&a, "path") < term(&b, "path"));
+    packs.gpu.turns = 32; /* or loops that it leaves alone */
+    b = score(cx, "roofline", &packs, &c, &many, "");
+    assert_true(term(&a, "path") < term(&b, "path"));
+    packs.gpu.turns = 0;
+    few.registers = 64, many.registers = 128; /* nor than there are */
     a = score(cx, "roofline", &packs, &c, &few, ""), b = score(cx, "roofline", &packs, &c, &many, "");
     assert_true(term(&a, "path") == term(&b, "path"));
     few.copies = many.copies = 100; /* what is not in the cache is further away, unless it is brought there before */
@@ -373,10 +381,22 @@ static void roofline_knows_places_of_gpus(void **state) {
     /* rows of 4 lanes lie apart: 8 lines for one access of a subgroup, where 4 would do */
     Demand m = demand(2, 1, false);
     m.lane = (Bytes){.global_read = 4000}, m.lane_ops[COST_MEMORY] = 1000;
+    m.gpu = (GpuWork){.accesses = 250, .lines = 250};
     Launch whole = LAUNCH(4096, 32, 32, 1), parts = LAUNCH(4096 * 8, 4, 32, 8);
     whole.pack = parts.pack = 4;
     Score one = score(cx, "roofline", &m, &c, &whole, ""), eight = score(cx, "roofline", &m, &c, &parts, "");
     assert_true(fabs(term(&eight, "arithmetic") / term(&one, "arithmetic") - 2) < 1e-9);
+    /* a pack in four pieces is four accesses, each of as many lines; elements side by side are four of fewer; and what
+     * is written in pieces passes the cache more than once */
+    Demand pieces = m, single_elements = m;
+    pieces.gpu = (GpuWork){.accesses = 1000, .lines = 1000, .torn = 12000};
+    single_elements.gpu = (GpuWork){.accesses = 1000, .lines = 250};
+    const Score torn = score(cx, "roofline", &pieces, &c, &whole, ""),
+                side = score(cx, "roofline", &single_elements, &c, &whole, "");
+    assert_true(fabs(term(&torn, "arithmetic") / term(&one, "arithmetic") - 4) < 1e-9);
+    assert_true(term(&side, "arithmetic") > term(&one, "arithmetic"));
+    assert_true(term(&side, "arithmetic") < 2 * term(&one, "arithmetic"));
+    assert_true(term(&torn, "cache") > term(&one, "cache") && term(&side, "cache") == term(&one, "cache"));
     arena_free(cx->a);
 }
 
@@ -427,7 +447,7 @@ static void calls_that_are_off(void **state) {
 
 /* ---- hostile policies ---- */
 
-static const Coef how[] = {{"how", "", 0, 0}};
+static const Coef how[] = {{"how", "", 0, 0, 0}};
 static Err hostile(Cx *cx, const Demand *d, const Caps *caps, const Launch *l, const double *k, Score *out) {
     (void)cx;
     memset((void *)(uintptr_t)d, 0xFF, sizeof *d); /* a policy that writes what it was lent */
@@ -471,7 +491,7 @@ static void a_hostile_policy_only_ranks(void **state) {
         assert_memory_equal(&l, &l0, sizeof l);
         assert_true(caps_equal(&c, &c0));
     }
-    static const Coef many[MAX_COEFS + 1] = {{"x", "", 0, 0}};
+    static const Coef many[MAX_COEFS + 1] = {{"x", "", 0, 0, 0}};
     CostPolicy wide = hostile_policy;
     wide.coef = many, wide.ncoefs = COUNT(many);
     Score s;
