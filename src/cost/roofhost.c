@@ -34,7 +34,8 @@ static double starts(const HostWork *h, const Launch *l) {
 }
 
 typedef struct Traffic { /* bytes of a launch */
-    double memory;       /* that the last cache does not have */
+    double past;         /* that streaming stores take past the caches */
+    double memory;       /* of others, that the last cache does not have */
     double cache;        /* that a core's own caches do not */
     double second;       /* that its first cache does not */
     bool streams;
@@ -57,7 +58,8 @@ static Traffic traffic(const Demand *d, const Caps *caps, const Launch *l, const
     const double has1 = keeps(l1, bytes * copies), has2 = fmax(has1, keeps(l2, bytes * copies)),
                  has3 = fmax(has2, roof_has(caps, l, bytes, k[KEPT]));
     const double row1 = keeps(l1, set), row2 = fmax(row1, keeps(l2, set));
-    return (Traffic){.memory = past + (once.read + stored * (1 + k[ALLOCATE])) * (1 - has3),
+    return (Traffic){.past = past,
+                     .memory = (once.read + stored * (1 + k[ALLOCATE])) * (1 - has3),
                      .cache = bytes * (1 - has2) + rows * again * (1 - row2),
                      .second = bytes * (1 - has1) + rows * again * (1 - row1),
                      .streams = past > 0};
@@ -92,7 +94,7 @@ double roof_host(const Demand *d, const Caps *caps, const Launch *l, const doubl
     /* a core looks some instructions ahead: what sweeps of short rows wait for is filled with the next row's */
     const double seen = side > l->subgroup ? 0 : together ? 1 / sweeps : sweep / (sweep + k[WINDOW]);
     const double apart = together ? k[APART] : 1;
-    const double memory = t.memory / rate * (1 - ahead * (1 - k[PREFETCHED])) * apart;
+    const double memory = (t.past + t.memory * (1 - ahead * (1 - k[PREFETCHED]))) / rate * apart;
     const double cache = t.cache / (rate * k[CACHED]) * apart;
     const double second = t.second / k[SECOND] * roof_ns;
     const double work = turns * (wide * issue + beside(d, l, k, together)) * roof_ns;

@@ -62,16 +62,14 @@ limited() { # SECONDS NAME COMMAND...: into $out/NAME.txt
     *) bad=1 && echo "$name: exit $rc" && tail -n 5 "$work/$name" ;;
     esac
 }
-audit() { # NAME SUITE CASE: is the case's best plan among those that a search of the default budget tries?
-    local line command
+audit() { # NAME SUITE: are the best plans of its cases among those that a search of the default budget tries?
+    local command
     command=$(program cli/rowfold) || { echo "SKIP $1: no rowfold in $programs or $ROWFOLD_BUILD/cli" && return; }
-    line=$(grep -m 1 "^prior.row $3 " "suites/$2.suite") || { bad=1 && echo "$1: no case $3 in suites/$2.suite" && return; }
-    echo "$PWD/suites/$line" >"$work/$1.suite"
-    limited "${AUDIT_S:-240}" "$1" "$command" tune --audit-pruning "$work/$1.suite" --device "$device" --no-store --quiet
+    limited "${AUDIT_S:-240}" "$1" "$command" tune --audit-pruning "suites/$2.suite" --device "$device" --no-store --quiet
 }
 if has audits; then
-    audit audit-rmsnorm prior-12 'rmsnorm rows=1024,n=4096'
-    audit audit-residual-layernorm prior-25-register 'residual_layernorm rows=64,n=4096'
+    audit audit-12 prior-12
+    audit audit-25 prior-25-register
 fi
 if has ranged; then
     if ranged=$(program examples/example_ranged); then
