@@ -36,7 +36,7 @@ void hostspace_columns(Cx *cx, const Problem *pb, Space *s) {
         space_set(cx, s, DIM_P, (const int[]){64, 128}, 2);
     else
         space_set(cx, s, DIM_P, (const int[]){lines < 64 ? lines : 64, lines < 64 ? 64 : 32}, 2);
-    space_set(cx, s, DIM_acc, (const int[]){1, 4}, 2);
+    space_set(cx, s, DIM_acc, (const int[]){1, 2}, 2); /* four were not seen to be faster, and twice the text */
     space_set(cx, s, DIM_flight, (const int[]){1}, 1); /* P rows are in flight already */
     for (int i = 0; i < s->nholds; i++) {
         int n = 0;
@@ -97,11 +97,16 @@ void hostspace_shift(Cx *cx, const Problem *pb, Space *s) {
     }
 }
 
-/* Instructions that a host unit spells for a register of elements, about: a special function is a dozen, narrow floats
- * are converted. */
+/* Instructions that a host unit spells to convert a register of elements to or from a type. */
+static int text_of_type(Ty ty) {
+    enum { NARROW = 4, F8 = 12 };
+    const int bytes = ty_bytes(ty);
+    return bytes == 1 ? (ty_is_float(ty) ? F8 : NARROW) : bytes == 2 && ty_is_float(ty) ? NARROW : 0;
+}
+
+/* Instructions that a host unit spells for a register of elements, about: a special function is a dozen. */
 static int text_of(const Prog *p) {
-    enum { SPECIAL = 14, NARROW = 4, F8 = 12 };
-    static const int convert[] = {0, F8, NARROW, 0, 0, 0, 0, 0, 0}; /* by bytes of a float */
+    enum { SPECIAL = 14 };
     int n = 0;
     for (int i = 0; i < p->nvals; i++) {
         const Val *v = &p->val[i];
@@ -109,12 +114,9 @@ static int text_of(const Prog *p) {
         const bool of_elements = v->op == OP_RED ? v->over != 0 : (v->axes & ~p->row_axes) != 0;
         if (!of_elements || v->op == OP_CONST || v->op == OP_IDX) continue;
         n += v->op != OP_RED && op_info(v->op)->cost == COST_SPECIAL ? SPECIAL : 1;
-        n += ty_is_float(ty) ? convert[ty_bytes(ty)] : 0;
+        n += text_of_type(ty);
     }
-    for (int o = 0; o < p->nouts; o++) {
-        const Ty ty = p->param[p->out[o].param].ty;
-        n += 1 + (ty_is_float(ty) ? convert[ty_bytes(ty)] : 0);
-    }
+    for (int o = 0; o < p->nouts; o++) n += 1 + text_of_type(p->param[p->out[o].param].ty);
     return n;
 }
 
