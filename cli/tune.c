@@ -57,7 +57,8 @@ static void print_finals(Cli *c, const rowfold_stats *s) {
     if (s->tie)
         printf("tie: %s stays, the fastest was %.1f%% ahead\n", who, 100 * s->gain);
     else
-        printf("%.1f%% less time than %s\n", 100 * s->gain, who);
+        printf("%.1f%% less time than %s%s\n", 100 * s->gain, who,
+               s->vetoed && !s->replays ? cli_text(c, "; not replayed, %s stays", who) : "");
     if (s->replays)
         printf("replays     %d fresh round%s: %.1f%% less time, at least %.1f%%%s\n", s->replays, plural(s->replays),
                100 * s->replayed_gain, 100 * s->replayed_least,

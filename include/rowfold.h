@@ -292,7 +292,8 @@ typedef struct rowfold_stats {
     double rotated_bytes;                     /* of the copies that calls took in turn; 0: always the same memory */
     /* A finalist that is faster by that much replaces the incumbent only if it is so again in `replays` fresh rounds of
      * the two alone, compiled anew: where the lower bound `replayed_least` of the gain there is not above 0, it is
-     * vetoed and the incumbent stays. replays 0: there was no change to guard. */
+     * vetoed and the incumbent stays, as where they could not be replayed (interrupted): then replays is 0. replays 0
+     * and not vetoed: there was no change to guard. */
     int replays, vetoed;
     double replayed_gain, replayed_least;
 } rowfold_stats;

@@ -104,7 +104,8 @@ static double refill(double places, double groups, const Caps *caps, const Launc
 /* Accesses of a lane, in those of 16 bytes: a narrow one takes less time by the lines that a subgroup touches, but is
  * an instruction too. */
 static double accesses_of(const Demand *d, const double *k) {
-    return k[NARROW] * d->gpu.accesses + (1 - k[NARROW]) * d->gpu.lines;
+    const double narrow = fmin(1, k[NARROW]);
+    return narrow * d->gpu.accesses + (1 - narrow) * d->gpu.lines;
 }
 
 /* What the sweeps of a lane wait for: as many packs are on their way as there are registers for. */

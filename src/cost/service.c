@@ -12,9 +12,9 @@
 
 enum { DISPATCH, ROUND, COLLECTIVE, PRIVATE_BYTE, MEMORY_BYTE, GLOBAL_BYTE, CAPACITY };
 static const Coef coefs[] = {
-    [DISPATCH] = {"dispatch", "ns", 2000, 0, 0},           [ROUND] = {"round", "ns", 5, 0},
-    [COLLECTIVE] = {"collective", "ns", 10, 0, 0},         [PRIVATE_BYTE] = {"private-byte", "ns/B", 0, 0},
-    [MEMORY_BYTE] = {"memory-byte", "ns/B", 0.0025, 0, 0}, [GLOBAL_BYTE] = {"global-byte", "ns/B", 1, 0},
+    [DISPATCH] = {"dispatch", "ns", 2000, 0, 0},           [ROUND] = {"round", "ns", 5, 0, 0},
+    [COLLECTIVE] = {"collective", "ns", 10, 0, 0},         [PRIVATE_BYTE] = {"private-byte", "ns/B", 0, 0, 0},
+    [MEMORY_BYTE] = {"memory-byte", "ns/B", 0.0025, 0, 0}, [GLOBAL_BYTE] = {"global-byte", "ns/B", 1, 0, 0},
     [CAPACITY] = {"capacity", "subgroups", 512, 0, 0},
 };
 

@@ -151,7 +151,7 @@ static json_t *finals_json(const Made *m) {
                           json_integer((json_int_t)f->incumbent), "gain", number(f->gain), "detectable",
                           number(f->detectable), "tie", f->tie, "clock_mhz_before", number(f->before.mhz),
                           "clock_mhz_after", number(f->after.mhz), "throttled", (json_int_t)finals_throttled(f));
-    if (f->replays)
+    if (f->replays || f->vetoed)
         json_object_set_new(o, "replay",
                             json_pack("{s:i,s:o,s:o,s:b}", "rounds", f->replays, "gain", number(f->replayed_gain),
                                       "least_gain", number(f->replayed_least), "vetoed", f->vetoed));

@@ -301,11 +301,16 @@ static bool waits(const Tally *t, const Node *nd, double loop) {
     return loads && (again || !early);
 }
 
-/* Steps that are not under way together: compilers leave loops alone that fold values with their places. */
+/* Steps of a sweep that loads which are not under way together: compilers leave loops alone that fold values with their
+ * places. */
 static double turns(const Tally *t, const Node *nd) {
-    for (int i = nd->i0; i < nd->i1; i++)
-        if (t->k->ins[i].k == K_FOLD2) return (double)t->steps;
-    return 0;
+    bool loads = false, places = false;
+    for (int i = nd->i0; i < nd->i1; i++) {
+        const KOp k = t->k->ins[i].k;
+        loads |= k == K_LOADP || k == K_LOAD1;
+        places |= k == K_FOLD2;
+    }
+    return loads && places ? (double)t->steps : 0;
 }
 
 /* What a group does before its first row is no row's: only what it reads is counted. */

@@ -242,10 +242,12 @@ static void unrolled_steps(Emit *e, const Node *n, int64_t steps, int64_t acc, i
     const Behind how = behind(e, n);
     const bool apart = how == BEHIND_APART && half * step >= i64_max(least, 1);
     if (apart) {
+        const bool tied = e->tied; /* each of both texts ties what was loaded early to its row */
         line(e, "if (%s <= %" PRId64 ") {", emit_size(e, n->domain), half * step);
         e->depth++;
         written_steps(e, n, half, acc, least, false);
         e->depth--;
+        e->tied = tied;
         line(e, "} else {");
     }
     e->depth += apart;

@@ -223,7 +223,9 @@ void extent_print(const Shape *s, int axis, Buf *out);
 bool extent_read(const char *text, Shape *s, int axis); /* also a range that no kernel can have; false: no extent */
 int shape_ranged(const Shape *s);                       /* the ranged axis; -1: none */
 Shape shape_at(const Shape *s, int64_t n);              /* the same with the ranged axis fixed at n */
-int64_t shape_half(const Shape *s);                     /* half of the largest, or the least; 0: not ranged */
+/* Half of the largest extent, of as many elements at a time where that is a multiple of 2, 4, 8 or 16, so that packs
+ * fit both or neither; or the least; 0: not ranged. */
+int64_t shape_half(const Shape *s);
 /* Of simplified programs: the scalar parameter, called like the ranged axis, that has its extent; -1: none. */
 int prog_extent(const Prog *p, const Shape *s);
 int prog_axis(const Prog *p, const char *name);  /* -1: none */

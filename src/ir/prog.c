@@ -51,7 +51,10 @@ Shape shape_at(const Shape *s, int64_t n) {
 
 int64_t shape_half(const Shape *s) {
     int axis = shape_ranged(s);
-    return axis < 0 ? 0 : i64_max(s->least[axis], s->n[axis] / 2);
+    if (axis < 0) return 0;
+    int64_t pack = 16;
+    while (s->n[axis] % pack) pack /= 2;
+    return i64_max(s->least[axis], s->n[axis] / 2 / pack * pack);
 }
 
 int prog_extent(const Prog *p, const Shape *s) {

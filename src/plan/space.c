@@ -625,7 +625,7 @@ static void cuda_dims(Cx *cx, const Problem *pb, int64_t n, bool ordered, Space 
         space_set(cx, s, DIM_cluster, (const int[]){16, 1, 8}, 3); /* 1: for splits, too */
     else { /* whose parts come into on-chip memory by copies of their own (measured: 3 to 7 % at 2048x131072) */
         space_set(cx, s, DIM_cluster, (const int[]){8, 4, 1}, 3);
-        space_set(cx, s, DIM_stages, (const int[]){2, 0}, 2);
+        if (shape_ranged(&pb->shape) < 0) space_set(cx, s, DIM_stages, (const int[]){2, 0}, 2);
     }
     /* measured: bytes 1.86 us for 2.63 at 1x50257, barrier 280 for 303 at 2048x131072, with other changes between;
      * where rows stream, lanes that ask for bytes may take the turns of others */

@@ -44,6 +44,8 @@ Err attempt_time(Cx *cx, Bed *bed, Module *m, const Ask *q, Times *out) {
 
 Err attempt_run(Cx *cx, Bed *bed, Ahead *ahead, const Unit *u, const Ask *q, Module **mod, Attempt *out) {
     Err err = attempt_build(cx, bed->dev, ahead, u, out->unit_sha, mod);
+    const int axis = shape_ranged(&bed->pb->shape);
+    if (axis >= 0) bed_extent(bed, bed->pb->shape.n[axis]); /* whatever ran before was broken off */
     if (!err) {
         out->facts = *mod_facts(*mod);
         err = bed_check(cx, bed, *mod, &q->bounds, q->threads, &out->verdict);

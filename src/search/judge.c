@@ -53,7 +53,7 @@ typedef struct Counts {
 } Counts;
 
 static Plan counted_as(const Plan *plan) {
-    static const int uncounted[] = {DIM_U,       DIM_load,     DIM_store,   DIM_min_groups, DIM_early,
+    static const int uncounted[] = {DIM_U,       DIM_load,     DIM_store,   DIM_min_groups,
                                     DIM_overlap, DIM_prefetch, DIM_stagger, DIM_threads};
     Plan as = *plan;
     for (int i = 0; i < COUNT(uncounted); i++) *plan_dim(&as, uncounted[i]) = dim_info(uncounted[i])->def;

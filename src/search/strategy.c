@@ -66,7 +66,7 @@ static bool same_homes(const Space *s, const Trial *a, const Trial *b) {
 
 /* The best with each combination of homes, of which one value's pays only with another's (on an H200 softmax 128x8193
  * is soonest, by 5 %, where it both reads and computes again, for then its registers leave room for the next launch).
- * They take no more than an eighth of the budget beside the pairs. */
+ * With what was chosen before they take no more than five eighths of the budget. */
 static void choose_homes(Picks *p) {
     const Space *s = &p->s->space;
     for (int64_t i = 0; s->nholds > 1 && i < p->nranked && 8 * p->n < 5 * p->most; i++) {

@@ -74,7 +74,7 @@ typedef struct HostWork {
 typedef struct GpuWork {
     double accesses; /* instructions of a lane */
     double lines;    /* the same, each times the lines that a subgroup touches over those of 16 bytes a lane */
-    double turns;    /* of loops that load, each of as many steps as a compiler writes out together */
+    double turns;    /* steps of loops that load and fold values with their places: one after the other */
     double torn;     /* bytes that a row writes in pieces of a sector, once for each further visit of the sector */
 } GpuWork;
 

@@ -77,7 +77,7 @@ check 'an adapter by hand says what it is for' exits 1 'usage' python3 "$root/pe
 freeze() { rf catalog freeze --quiet --effort estimate --threads 1 --case "$soft" --case "$norm" "$@"; }
 check 'freeze' exits 0 'softmax/17x257/f32' freeze -o a.json
 check 'its record' sound catalog a.json
-check 'freeze another' freeze --pin W=32 -o b.json
+check 'freeze another' freeze --pin acc=4 -o b.json
 check 'frozen twice, chosen alike' test "$(python3 -c 'import json; print(json.load(open("a.json"))["cases"][0]["case_sha256"])')" = \
     "$(freeze --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cases"][0]["case_sha256"])')"
 check 'show' exits 0 'rmsnorm/5x130/bf16' rf catalog show a.json

@@ -252,6 +252,22 @@ static void test_plans(void **state) {
         assert_int_equal(p.cx.last->slug, no[i].slug);
         match_free(&p);
     }
+    /* and the default space asks for none of them, however long its rows */
+    for (int64_t rows = 64; rows <= 4096; rows *= 8) {
+        Match p;
+        Problem pb;
+        Space s;
+        int at = 0;
+        while (!str_eq(d->kernel[at].name, "softmax")) at++;
+        program(d, &p, at, false);
+        p.shape.n[shape_ranged(&p.shape)] = 1 << 15;
+        for (int i = 0; i < p.prog->naxes; i++)
+            if (p.prog->row_axes >> i & 1) p.shape.n[i] = rows;
+        assert_int_equal(problem_make(&p.cx, p.prog, &p.shape, &d->caps, 0, &pb), OK);
+        assert_int_equal(space_default(&p.cx, &pb, &s), OK);
+        assert_true(s.n[DIM_stages] == 1 && s.value[DIM_stages][0] == 0);
+        match_free(&p);
+    }
 }
 
 /* On GPUs packs are one access only where the extent of the launch is whole packs too. */

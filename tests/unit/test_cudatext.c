@@ -243,6 +243,33 @@ static void test_ranged_steps(void **state) {
     }
 }
 
+/* A sweep of a range that only loads has a text for short rows and one for long ones, and each ties what was loaded
+ * before to its row; what it keeps in registers has one. */
+static void test_ranged_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *kernel, *plan;
+        bool two, tied;
+    } rows[] = {{"rmsnorm", "rmsnorm", "W=256 V=4 hold.x=shared", true, false},
+                {"quantize", "rmsnorm_fp8", "W=256 V=4 early=on hold.x=reload hold.z=register", true, true},
+                {"rmsnorm", "rmsnorm", "W=256 V=4 hold.x=register", false, false},
+                {"rmsnorm", "rmsnorm", "W=1024 V=4 hold.x=shared", false, false}}; /* one step */
+    for (int i = 0; i < COUNT(rows); i++) {
+        Cx cx = {.a = arena_new(NULL, NULL)};
+        Problem pb;
+        Kern *k;
+        Unit u;
+        emit(&cx, "h200", rows[i].file, rows[i].kernel, TY_F32, "rows=64,n=1..4096", rows[i].plan, &pb, &k, &u);
+        const char *shorter = strstr(u.text, "if (size0 <= 2048) {\n"),
+                   *longer = shorter ? strstr(shorter, "} else {\n") : NULL;
+        if (rows[i].two != (longer != NULL)) fail_msg("%s:\n%s", rows[i].plan, u.text);
+        const char *tie = shorter ? strstr(shorter, "|= tie") : NULL;
+        const bool both = tie && tie < longer && strstr(longer, "|= tie");
+        if (rows[i].two && rows[i].tied != both) fail_msg("%s:\n%s", rows[i].plan, u.text);
+        arena_free(cx.a);
+    }
+}
+
 /* What names its arguments once is a macro, and nothing else is. */
 static void test_macros(void **state) {
     (void)state;
@@ -353,6 +380,7 @@ int main(void) {
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_ranged_steps),
+        cmocka_unit_test(test_ranged_texts),
         cmocka_unit_test(test_macros),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_spills),
