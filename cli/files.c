@@ -31,7 +31,8 @@ Rc file_read_source(Cli *c, const char *path, char **text, size_t *n) {
     }
     free(s);
     if (error) return fail(c, F_READ, NULL, "%s: %s", path, strerror(error));
-    return got > SOURCE_MAX ? fail(c, F_LARGE, "at most 1 MiB", "%s is too large for a program", path) : RC_OK;
+    return got > SOURCE_MAX ? fail(c, F_LARGE, "at most 1 MiB", "%s is too large for a program or a calibration", path)
+                            : RC_OK;
 }
 
 static int write_all(int fd, const void *p, size_t n) {

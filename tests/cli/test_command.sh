@@ -121,6 +121,7 @@ check 'check of a folder' exits 6 'file.read' rf check "$scratch"
 check 'check of nothing' exits 3 'lang.empty' rf check /dev/null
 head -c 1100000 /dev/zero | tr '\0' '#' >large.row
 check 'check of a file past the limit' exits 6 'file.too_large' rf check large.row
+check 'nor one as a calibration' exits 6 'calibration.*file.too_large' rf plan "$kernels/softmax.row" --shape n=256 --calibration large.row
 head -c 5000 /dev/urandom >noise.row
 check 'check of noise' exits 3 'noise.row:[0-9]+:[0-9]+' rf check noise.row
 from_stdin() { rf check - <"$kernels/softmax.row"; }
