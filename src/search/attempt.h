@@ -24,6 +24,7 @@ Err attempt_spell(Cx *cx, const Problem *pb, const Kern *k, Unit *u);
 Err attempt_emit(Cx *cx, const Problem *pb, const Plan *plan, Unit *u, char sha[65]);
 /* The module out of `ahead`, where it is on its way, else built now. sha: of the unit's text; NULL: not by it. */
 Err attempt_build(Cx *cx, Device *dev, Ahead *ahead, const Unit *u, const char *sha, Module **mod);
+/* Its times alone, at q->extent; afterwards the bed is at the largest again. An extent out of the range is refused. */
 Err attempt_time(Cx *cx, Bed *bed, Module *m, const Ask *q, Times *out);
 /* *mod is NULL before; afterwards it is the caller's, as it is in between should memory run out. out->unit_sha is
  * given. */

@@ -28,6 +28,7 @@ HELD_OPERATORS = ["log_softmax", "residual_rmsnorm", "layernorm", "layernorm_pla
                   "min_max_scale", "cosine_similarity", "cross_entropy"]
 TRAIN_N = [64, 128, 200, 256, 512, 1000, 1024, 1536, 2048, 4096, 6144, 8192, 12288, 16384, 32768, 65536, 131072]
 TRAIN_ROWS = [1, 3, 8, 32, 100, 128, 512, 1024, 4096, 8192, 32768, 131072]
+RAGGED = [72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011]
 HELD_N = [96, 257, 769, 1280, 3072, 5120, 8193, 20000, 50257]
 HELD_ROWS = [2, 23, 64, 333, 2048, 16384, 50000]
 TRAIN_TYPES, HELD_TYPES = ["f32", "bf16"], ["f16"]
@@ -35,13 +36,13 @@ BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 # most elements, how many problems of each split, share of the cold regime, how many of a split may have more than `large` elements
 DEVICES = {
     "cpu": dict(most=1 << 23, large=1 << 21, nlarge=12, counts=dict(train=120, shapes=30, operators=30, types=30)),
-    "cpu2": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu", ragged=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011],
+    "cpu2": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu", ragged=RAGGED,
                  counts=dict(train=210, shapes=30, operators=30, types=30)),
-    "cpu3": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu2", ragged=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011],
+    "cpu3": dict(most=1 << 23, large=1 << 21, nlarge=12, beside="cpu2", ragged=RAGGED,
                  counts=dict(train=210, shapes=30, operators=30, types=30)),
     "h200": dict(most=1 << 27, large=1 << 24, nlarge=1, counts=dict(train=130, shapes=30, operators=30, types=30)),
     "h200-more": dict(most=1 << 24, large=1 << 23, nlarge=4, beside="h200", counts=dict(train=160)),
-    "h200-ragged": dict(most=1 << 24, large=1 << 23, nlarge=3, n=[72, 100, 333, 515, 1001, 2500, 3001, 10007, 30011], counts=dict(train=110)),
+    "h200-ragged": dict(most=1 << 24, large=1 << 23, nlarge=3, n=RAGGED, counts=dict(train=110)),
     "h200-held": dict(most=1 << 27, large=1 << 24, nlarge=1, beside="h200", counts=dict(shapes=30, operators=30, types=30)),
 }
 
