@@ -23,6 +23,8 @@ typedef enum Call {
     CALL_SCT,
     CALL_LR,
     CALL_SR,
+    CALL_LRG, /* of several registers of rows that lie apart */
+    CALL_SRG,
     CALL_SOME, /* how many elements of a register there are, as an expression of the extent or the shift */
     CALL_FROM, /* how many of its first there are not */
     CALL_OFF,  /* the shift of a row */
@@ -36,7 +38,8 @@ static const struct {
              {"stg_", CALL_STG},  {"sts_", CALL_STS},  {"sct_", CALL_SCT}, {"lr_", CALL_LR},
              {"sr_", CALL_SR},    {"ldk_", CALL_LDN},  {"stk_", CALL_STN}, {"ldh_", CALL_LDN},
              {"lgh_", CALL_LDG},  {"sth_", CALL_STN},  {"sgh_", CALL_STG}, {"sch_", CALL_SCT},
-             {"some", CALL_SOME}, {"from", CALL_FROM}, {"off_", CALL_OFF}, {"__builtin_prefetch", CALL_AHEAD}};
+             {"some", CALL_SOME}, {"from", CALL_FROM}, {"off_", CALL_OFF}, {"__builtin_prefetch", CALL_AHEAD},
+             {"lrg_", CALL_LRG},  {"srg_", CALL_SRG}};
 
 typedef struct Frame { /* an open brace or parenthesis */
     char open;
@@ -50,7 +53,8 @@ typedef struct Frame { /* an open brace or parenthesis */
 } Frame;
 
 typedef struct Moved { /* of one parameter, by one row: elements, scalar accesses, registers */
-    int64_t loaded, beside, stored, full, streamed, scalar_loads, scalar_stores, gathered;
+    int64_t loaded, stored, full, streamed, scalar_loads, scalar_stores, gathered;
+    int64_t apart, beside; /* registers of rows that may lie apart, and those moved where they lie side by side */
 } Moved;
 
 typedef struct Scan {
@@ -207,11 +211,24 @@ static Err call_done(Scan *q, const Frame *f) {
     if (f->param < 0) return OK;
     Moved *m = &q->moved[f->param];
     if (q->rows) { /* a register or a scalar for one element of all rows */
-        bool load = f->call == CALL_LR || f->call == CALL_LDG || f->call == CALL_GAT,
-             store = f->call == CALL_SR || f->call == CALL_SCT;
-        m->loaded += f->call == CALL_LDS ? f->rounds * q->rows : load ? f->rounds : 0;
-        m->beside += f->call == CALL_LDN ? f->rounds : 0; /* what a CALL_LDG loads, where rows are side by side */
-        m->stored += store ? f->rounds : 0;
+        const int64_t several = f->last ? number_at(f->last) : -1;
+        const bool apart = f->call == CALL_LRG || f->call == CALL_SRG;
+        if (apart && (several < 1 || several > q->rows))
+            DISAGREE(S_AUDIT_TEXT, "%lld registers of %s at once", (long long)several,
+                     q->k->prog->param[f->param].name);
+        switch (f->call) {
+        case CALL_LDS: m->loaded += f->rounds * q->rows; break;
+        case CALL_LR:
+        case CALL_GAT: m->loaded += f->rounds; break;
+        case CALL_LRG: m->loaded += f->rounds * several; break;
+        case CALL_SR:
+        case CALL_SCT: m->stored += f->rounds; break;
+        case CALL_SRG: m->stored += f->rounds * several; break;
+        case CALL_LDN:
+        case CALL_STN: m->beside += f->rounds; break;
+        default: break;
+        }
+        m->apart += apart ? f->rounds * several : 0;
         return OK;
     }
     int64_t full = q->k->plan.W < q->k->subgroup ? q->k->plan.W : q->k->subgroup,
@@ -241,6 +258,8 @@ static Err call_done(Scan *q, const Frame *f) {
     case CALL_STS: m->scalar_stores += f->rounds; break;
     case CALL_AHEAD: q->ahead = true; break;
     case CALL_LR: /* of rows side by side alone */
+    case CALL_LRG:
+    case CALL_SRG:
     case CALL_SR: DISAGREE(S_AUDIT_TEXT, "rows of %s at once", q->k->prog->param[f->param].name);
     case CALL_OFF:
         if (q->k->plan.tail != TAIL_HEAD_SHIFT || part != q->shifts)
@@ -420,7 +439,7 @@ static Err compare_rows(Scan *q) {
     for (int p = 0; p < q->k->prog->nparams; p++) {
         const Moved *m = &q->moved[p], *w = &want[p];
         if (m->stored != w->stored || m->loaded < w->loaded || (!w->scalar_loads && m->loaded != w->loaded) ||
-            m->beside > m->loaded)
+            m->beside != m->apart)
             DISAGREE(S_AUDIT_MOVED, "%s: %lld registers of rows loaded and %lld stored; the kern says %lld and %lld",
                      q->k->prog->param[p].name, (long long)m->loaded, (long long)m->stored, (long long)w->loaded,
                      (long long)w->stored);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MOST_CALLS = 1 << 24 };
+static const double PLACES_BYTES = (double)(512 << 20);
 enum { HOST_SETS = 8192, DEVICE_SETS = 200 }; /* devices time chains of 200 calls, which repeat */
 
 /* Inputs are made and outputs judged by all processors, where their memory may come to several threads at once. */
@@ -60,28 +61,45 @@ int bed_copies(const Problem *pb) {
     return want < 2 ? 2 : want > most ? most : (int)want;
 }
 
-/* Copies of every tensor and of the slots that name them. */
-static Err copies(Cx *cx, Bed *b) {
-    const int nparams = b->pb->prog->nparams;
-    b->nsets = b->cold ? bed_copies(b->pb) : 1;
-    b->set = NEWN(cx->a, Slot *, 2 * b->nsets);
-    b->copy = NEWN(cx->a, Mem *, (size_t)b->nsets * (size_t)nparams);
-    for (int k = 0; k < b->nsets; k++) {
-        Slot *slots = k ? arena_dup(cx->a, b->slots, sizeof b->slots) : b->slots;
-        b->set[k] = b->set[k + b->nsets] = slots;
-        for (int i = 0; k && i < nparams; i++) {
-            const Param *p = &b->pb->prog->param[i];
-            if (!b->mem[i]) continue;
-            Mem *m;
-            Err err = mem_new(cx, b->dev, b->size[i] ? b->size[i] : 1, &m);
-            if (err) return err;
-            b->copy[b->ncopies++] = m;
-            slots[b->abi.ptr[i]].p = mem_at(m);
-            if (p->dir != DIR_OUT) err = mem_write(cx, m, 0, b->host.t[i].data, b->size[i]);
-            if (err) return err;
-        }
+/* One more copy of every tensor, and of the slots that name them. */
+static Err add_set(Cx *cx, Bed *b) {
+    const int k = b->made;
+    Slot *slots = k ? arena_dup(b->a, b->slots, sizeof b->slots) : b->slots;
+    for (int i = 0; k && i < b->pb->prog->nparams; i++) {
+        Mem *m;
+        if (!b->mem[i]) continue;
+        Err err = mem_new(cx, b->dev, b->size[i] ? b->size[i] : 1, &m);
+        if (err) return err;
+        b->copy[b->ncopies++] = m;
+        slots[b->abi.ptr[i]].p = mem_at(m);
+        if (b->pb->prog->param[i].dir != DIR_OUT) err = mem_write(cx, m, 0, b->host.t[i].data, b->size[i]);
+        if (err) return err;
     }
+    b->set[k] = slots;
+    if (b->cold) b->set[k + b->nsets] = slots;
+    b->made++;
     return OK;
+}
+
+static Err sets(Cx *cx, Bed *b) {
+    double one = 1;
+    for (int i = 0; i < MAX_PARAMS; i++) one += (double)b->size[i];
+    b->nsets = b->cold ? bed_copies(b->pb) : 1;
+    b->places = (int)fmin(fmax(1, PLACES_BYTES / one), BED_PLACES);
+    const int most = b->cold ? b->nsets : b->places;
+    b->set = NEWN(b->a, Slot *, 2 * most);
+    b->copy = NEWN(b->a, Mem *, (size_t)most * (size_t)b->pb->prog->nparams);
+    Err err = OK;
+    while (!err && b->made < b->nsets) err = add_set(cx, b);
+    return err;
+}
+
+void bed_place(Cx *cx, Bed *b, int place) {
+    Cx own = {.a = cx->a, .stop = cx->stop};
+    if (b->cold) return;
+    while (b->made <= place % b->places) /* no memory left: those that there are */
+        if (add_set(&own, b)) b->places = b->made;
+    b->next = place % b->places;
 }
 
 Err bed_rows(Cx *cx, const Problem *pb, int64_t *rows) {
@@ -138,7 +156,7 @@ Err bed_make(Cx *cx, Device *d, const Problem *pb, uint64_t seed, Bed *b) {
         err = tensor(cx, b, i, seed);
         if (err) return err;
     }
-    return copies(cx, b);
+    return sets(cx, b);
 }
 
 double bed_rotated(const Bed *b) {
@@ -149,7 +167,7 @@ double bed_rotated(const Bed *b) {
 
 void bed_extent(Bed *b, int64_t n) {
     const int param = prog_extent(b->pb->prog, &b->pb->shape);
-    for (int k = 0; param >= 0 && k < b->nsets; k++) b->set[k][b->abi.scalar[param]].i = n;
+    for (int k = 0; param >= 0 && k < b->made; k++) b->set[k][b->abi.scalar[param]].i = n;
 }
 
 void bed_free(Bed *b) {
@@ -203,10 +221,10 @@ static Err reset(Cx *cx, Bed *b, bool poison) {
 /* The copies' inputs that calls overwrite. They stand in the order in which they were made. */
 static Err reset_copies(Cx *cx, Bed *b) {
     Err err = OK;
-    for (int k = 1, at = 0; k < b->nsets; k++)
+    for (int k = 1, at = 0; k < b->made; k++)
         for (int i = 0; !err && i < b->pb->prog->nparams; i++) {
             if (!b->mem[i]) continue;
-            if (b->pb->prog->param[i].dir == DIR_INOUT)
+            if (b->pb->prog->param[i].dir == DIR_INOUT && (b->cold || k == b->next))
                 err = mem_write(cx, b->copy[at], 0, b->host.t[i].data, b->size[i]);
             at++;
         }
@@ -265,7 +283,7 @@ Err bed_verify(Cx *cx, Bed *b, const OracleOptions *o, Verdict *v) {
 /* Goes on where the last one stopped, so that a copy comes again only after all the others. */
 static Err time_calls(Cx *cx, Bed *b, Module *m, int threads, int calls, int64_t *ns) {
     Err err = mod_time(cx, m, (const Slot *const *)b->set + b->next, b->nsets, b->rows, threads, calls, ns);
-    b->next = (b->next + calls) % b->nsets;
+    if (b->cold) b->next = (b->next + calls) % b->nsets;
     return err;
 }
 

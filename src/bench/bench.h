@@ -29,9 +29,10 @@ typedef struct Bed {
     Args host; /* inputs as given (inout ones before the call) and room for outputs; memory of the arena */
     Slot slots[MAX_PARAMS * (MAX_RANK + 2) + MAX_AXES];
     int64_t most_sample_ns; /* ROWFOLD_SAMPLE_MS; 0: no limit but that which is asked for */
-    int nsets, next;        /* copies, the first among them; where the next sample goes on */
-    Slot **set;             /* of each copy, twice over, so that any place may be the first */
-    Mem **copy;             /* memory of the other copies, a parameter after the other */
+    int nsets, next;        /* sets that calls take in turn: one, or copies of it; where the next sample goes on */
+    int made, places;       /* sets that there are; most of them that one is timed in after the other, where not cold */
+    Slot **set;             /* of each set, where cold twice over, so that any may be the first */
+    Mem **copy;             /* memory of all but the first, a parameter after the other */
     int ncopies;
     struct { /* definition's values for one set of bounds, made when first asked for */
         bool made;
@@ -49,6 +50,11 @@ void bed_free(Bed *b);
 /* Calls that are timed from now on are of extent n of the ranged axis, within its range, where the problem has one; the
  * tensors stay as they lie. */
 void bed_extent(Bed *b, int64_t n);
+/* Calls that are timed from now on find copies of the tensors, those of `place` (modulo how many there is memory for),
+ * in the same place of every module: what lies where in a cache is one time for one place and another for the next.
+ * A cold bed goes on as before. */
+enum { BED_PLACES = 8 };
+void bed_place(Cx *cx, Bed *b, int place);
 /* What the bound of a plan's outputs must allow for. */
 OracleOptions bed_bounds(const Problem *pb, const Plan *plan);
 /* Poisons the outputs, runs once, compares every element. `o` may be wider than the plan needs: kept for the next call

@@ -385,6 +385,13 @@ void host_load(Pre *p, Buf *b, const Name *n) {
                 "static inline v%s %s(const %s *p, i64 step, i32 n) { return step == 1 && n == %d ? ld_%s(p) : "
                 "ldg_%s(p, step, n); }\n",
                 c, n->all, q, p->L, s, s);
+    else if (str_eq(n->family, "lrg")) /* n rows apart, of several registers */
+        buf_fmt(
+            b,
+            "static OUT void %s(const %s *p, i64 step, i64 n, v%s *x, int regs) {\n    for (int r = 0; r < regs; r++) "
+            "{\n        w%s t = {0};\n        for (int i = 0; i < few(n - r * %d); i++) t[i] = p[(r * %d + i) * "
+            "step];\n        x[r] = up_%s(t);\n    }\n}\n",
+            n->all, q, c, s, p->L, p->L, s);
     else if (str_eq(n->family, "ldg") || str_eq(n->family, "lgh"))
         buf_fmt(b,
                 "static OUT v%s %s(const %s *p, i64 step, int n) { w%s t = {0}; for (int i = %s) t[i] = "
@@ -435,6 +442,13 @@ void host_store(Pre *p, Buf *b, const Name *n) {
                 "static inline void %s(%s *p, i64 step, v%s x, i32 n) { if (step == 1 && n == %d) st_%s(p, x); else "
                 "stg_%s(p, step, x, n); }\n",
                 n->all, q, c, p->L, s, s);
+    else if (str_eq(n->family, "srg"))
+        buf_fmt(
+            b,
+            "static OUT void %s(%s *p, i64 step, i64 n, const v%s *x, int regs) {\n    for (int r = 0; r < regs; "
+            "r++) {\n        w%s t = dn_%s(x[r]);\n        for (int i = 0; i < few(n - r * %d); i++) p[(r * %d + i) "
+            "* step] = t[i];\n    }\n}\n",
+            n->all, q, c, s, s, p->L, p->L);
     else if (str_eq(n->family, "stg") || str_eq(n->family, "sgh"))
         buf_fmt(b,
                 "static OUT void %s(%s *p, i64 step, v%s x, int n) { w%s t = dn_%s(x); for (int i = %s) "

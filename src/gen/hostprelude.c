@@ -515,7 +515,7 @@ static const Family families[] = {
     {"off", f_off, 0},       {"turn", f_turn, 0},    {"ldh", host_load, 0},  {"lgh", host_load, 0},
     {"sth", host_store, 0},  {"sgh", host_store, 0}, {"sch", host_store, 0}, {"atmost", f_clamp, 0},
     {"atleast", f_clamp, 0}, {"ldexp", f_ldexp, 0},  {"hj", f_hj, 1},        {"better", f_better, 1},
-    {"later", f_better, 1},  {"best", f_best, 1},
+    {"later", f_better, 1},  {"best", f_best, 1},    {"lrg", host_load, 0},  {"srg", host_store, 0},
 };
 
 static bool type_of(const char *s, Name *n) {

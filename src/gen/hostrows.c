@@ -177,8 +177,19 @@ bool host_masks_rows(const Emit *e) {
     return e->pb->caps.isa == ISA_AVX512 && e->L == 16;
 }
 
-/* Rows side by side are loaded under masks where the processor has them for all types: then one question is left, and
- * it is the same for all registers. */
+/* Rows side by side are read and written under masks where the processor has them for all types: then one question is
+ * left, and it is the same for all registers. Rows that lie apart are one call, for what is called spills. */
+static bool masked(const Emit *e, int param) {
+    return host_masks_rows(e) && ty_bytes(host_tensor_type(e, param)) <= 4;
+}
+
+/* Where the rows of all registers of a loop, or of all, begin, and how many there are from there on. */
+static const char *whole(Emit *e, const char *from, const char *step) {
+    const char *before = rows_before(e, 0);
+    return e->grouped ? emit_text(e, "%s + %s * %s, %s, rows - %s", from, before, step, step, before)
+                      : emit_text(e, "%s, %s, rows", from, step);
+}
+
 static void load_masked(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     const char *t = ty_text(host_tensor_type(e, in->param)), *from = place(e, in, s, f),
@@ -188,8 +199,31 @@ static void load_masked(Emit *e, int i, const Step *s, int f) {
     for (int r = 0; r < e->copies; r++)
         line(e, "    %s = ldk_%s(%s + %s, %s);", many(e, i, f, r), t, from, rows_before(e, r), present(e, r));
     line(e, "} else {");
+    line(e, "    v%s t[%d];", ty_text(in->ty), e->copies);
+    line(e, "    lrg_%s(%s, t, %d);", t, whole(e, from, step), e->copies);
+    for (int r = 0; r < e->copies; r++) line(e, "    %s = t[%d];", many(e, i, f, r), r);
+    line(e, "}");
+}
+
+static void store_masked(Emit *e, int i, const Step *s, int f) {
+    const Ins *in = at(e, i);
+    const Ty to = host_tensor_type(e, in->param);
+    const char *t = ty_text(to), *v = ty_text(ty_compute(to)), *into = place(e, in, s, f),
+               *step = step_of(e, in->a[0], f), *all = "";
+    line(e, "{");
+    for (int r = 0; r < e->copies; r++) {
+        const char *x = reg(e, in->a[2], f, r);
+        if (ty_compute(to) != in->ty) x = emit_text(e, "cast_v%s_%s(%s)", ty_text(in->ty), t, x);
+        line(e, "    const v%s t%d = %s;", v, r, x);
+        all = emit_text(e, "%s%st%d", all, r ? ", " : "", r);
+    }
+    line(e, "    if (%s == 1) {", step);
     for (int r = 0; r < e->copies; r++)
-        line(e, "    %s = ldg_%s(%s%s, %s, %s);", many(e, i, f, r), t, from, beyond(e, in, f, r), step, present(e, r));
+        line(e, "        stk_%s(%s + %s, t%d, %s);", t, into, rows_before(e, r), r, present(e, r));
+    line(e, "    } else {");
+    line(e, "        v%s t[] = {%s};", v, all);
+    line(e, "        srg_%s(%s, t, %d);", t, whole(e, into, step), e->copies);
+    line(e, "    }");
     line(e, "}");
 }
 
@@ -202,7 +236,7 @@ static void load(Emit *e, int i, const Step *s, int f) {
         declare(e, i, f, -1, guard < 0 ? x : emit_text(e, "%s ? %s : %s", one(e, guard, f), x, one(e, fill, f)));
         return;
     }
-    if (kind(e, in->a[0]) == RAMP && guard < 0 && host_masks_rows(e) && ty_bytes(host_tensor_type(e, in->param)) <= 4) {
+    if (kind(e, in->a[0]) == RAMP && guard < 0 && masked(e, in->param)) {
         load_masked(e, i, s, f);
         return;
     }
@@ -225,6 +259,10 @@ static void store(Emit *e, int i, const Step *s, int f) {
     const Ins *in = at(e, i);
     const Ty to = host_tensor_type(e, in->param);
     const char *t = ty_text(to);
+    if (kind(e, in->a[0]) == RAMP && masked(e, in->param)) {
+        store_masked(e, i, s, f);
+        return;
+    }
     for (int r = 0; r < e->copies; r++) {
         const char *x = reg(e, in->a[2], f, r);
         if (ty_compute(to) != in->ty) x = emit_text(e, "cast_v%s_%s(%s)", ty_text(in->ty), t, x);

@@ -1,5 +1,5 @@
-/* Ordinary memory as a device's: 256-byte aligned, every page touched, in huge pages where it is large and the system
- * grants them. */
+/* Ordinary memory as a device's: 256-byte aligned, every page touched, in huge pages where it is at least half of one
+ * and the system grants them: small pages lie anywhere in a core's cache, and in another place in each process. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,10 +17,11 @@ typedef struct PlainMem {
 } PlainMem;
 
 Err plain_get(Cx *cx, Device *d, size_t bytes, Mem **out) {
-    size_t align = bytes >= 2 * huge ? huge : ALIGN;
+    const bool large = bytes >= huge / 2;
+    const size_t align = large ? huge : ALIGN, whole = large ? (bytes + huge - 1) & ~(huge - 1) : bytes;
     PlainMem *pm = bytes <= SIZE_MAX / 2 ? rt_get(d->rt, sizeof *pm) : NULL;
     const Alloc *al = rt_options(d->rt)->al;
-    if (pm) pm->block = al->get(al->user, bytes + align);
+    if (pm) pm->block = al->get(al->user, whole + align);
     if (!pm || !pm->block) {
         rt_put(d->rt, pm);
         return rt_oom(cx, "a buffer", bytes);
@@ -28,8 +29,7 @@ Err plain_get(Cx *cx, Device *d, size_t bytes, Mem **out) {
     uintptr_t at = ((uintptr_t)pm->block + align - 1) & ~(uintptr_t)(align - 1);
     pm->m.at = (void *)at;
 #ifdef MADV_HUGEPAGE
-    /* a wish: before the pages exist, and only for whole huge pages inside the block */
-    if (align == huge) madvise(pm->m.at, bytes & ~(huge - 1), MADV_HUGEPAGE);
+    if (large) madvise(pm->m.at, whole, MADV_HUGEPAGE); /* a wish, before the pages exist */
 #endif
     memset(pm->m.at, 0, bytes);
     *out = &pm->m;

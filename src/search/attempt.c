@@ -36,9 +36,11 @@ Err attempt_time(Cx *cx, Bed *bed, Module *m, const Ask *q, Times *out) {
     const int axis = shape_ranged(s);
     if (q->extent && (axis < 0 || q->extent < s->least[axis] || q->extent > s->n[axis]))
         return diag(cx, S_WORKER_PROTOCOL, NOWHERE, NULL, "extent %lld is timed", (long long)q->extent);
+    bed_place(cx, bed, q->place);
     if (q->extent) bed_extent(bed, q->extent);
     Err err = bed_time(cx, bed, m, q->threads, q->samples, q->sample_ns, q->give_up_ns, out);
     if (q->extent) bed_extent(bed, s->n[axis]);
+    bed_place(cx, bed, 0);
     return err;
 }
 

@@ -11,6 +11,7 @@ typedef struct Ask { /* what is asked of a try besides the plan */
     int64_t sample_ns;
     double give_up_ns;
     int64_t extent; /* of the ranged axis, for times alone; 0: the largest */
+    int place;      /* of the tensors, for times alone: see bed_place */
 } Ask;
 typedef struct Attempt { /* what came of it, as far as it went */
     char unit_sha[65];

@@ -8,6 +8,9 @@
 #include <string.h>
 
 enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6, MOST_ROUNDS = 32 };
+/* So many rounds find the tensors in one place, the next in another: which plan is fastest where a cache happens to
+ * hold them is no property of the plan. */
+enum { PLACE_ROUNDS = 2 };
 /* A sample is a thousand calls, but within these: of calls of a microsecond ten milliseconds would show no more; and a
  * device's own clock sees nothing of what else the machine does. */
 static const int64_t least_sample_ns = 1000000, host_sample_ns = 10000000, device_sample_ns = 5000000;
@@ -95,7 +98,7 @@ static Err take_time(Cx *cx, Contest *c, int i, int64_t extent, Times *t) {
     const int64_t most = dev_caps(s->dev)->kind == KIND_HOST ? host_sample_ns : device_sample_ns;
     const double calls_ns = 1000 * c->in[i].t->times.median;
     const int64_t ns = (int64_t)fmin(fmax(calls_ns, (double)least_sample_ns), (double)most);
-    Ask q = {.threads = s->threads, .samples = 1, .sample_ns = ns, .extent = extent};
+    Ask q = {.threads = s->threads, .samples = 1, .sample_ns = ns, .extent = extent, .place = c->rounds / PLACE_ROUNDS};
     return s->worker ? worker_time(cx, s->worker, c->in[i].slot, &q, t)
                      : attempt_time(cx, s->bed, s->finalist[c->in[i].slot], &q, t);
 }

@@ -87,11 +87,11 @@ static json_t *real_json(double x) {
 
 struct json_t *ask_json(const Ask *q) {
     const OracleOptions *o = &q->bounds;
-    return json_pack("{s:I,s:i,s:i,s:b,s:b,s:b,s:b,s:i,s:i,s:I,s:f,s:I}", "serial", (json_int_t)o->serial, "joins",
+    return json_pack("{s:I,s:i,s:i,s:b,s:b,s:b,s:b,s:i,s:i,s:I,s:f,s:I,s:i}", "serial", (json_int_t)o->serial, "joins",
                      o->joins, "stat", (int)o->stat, "reciprocal", o->reciprocal, "fast_exp", o->fast_exp, "contract",
                      o->contract, "native_math", o->native_math, "threads", q->threads, "samples", q->samples,
                      "sample_ns", (json_int_t)q->sample_ns, "give_up_ns", q->give_up_ns, "extent",
-                     (json_int_t)q->extent);
+                     (json_int_t)q->extent, "place", q->place);
 }
 
 bool ask_read(const struct json_t *j, Ask *q) {
@@ -107,8 +107,9 @@ bool ask_read(const struct json_t *j, Ask *q) {
                .samples = small(j, "samples"),
                .sample_ns = whole(j, "sample_ns"),
                .give_up_ns = real(j, "give_up_ns"),
-               .extent = whole(j, "extent")};
-    return json_is_object(j) && stat >= 0 && stat < STAT_COUNT && q->samples > 0;
+               .extent = whole(j, "extent"),
+               .place = small(j, "place")};
+    return json_is_object(j) && stat >= 0 && stat < STAT_COUNT && q->samples > 0 && q->place >= 0;
 }
 
 struct json_t *attempt_json(const Attempt *t) {

@@ -167,6 +167,45 @@ static void orders(void **state) {
             TENSOR(part, 3, 7));
 }
 
+/* Rows that are neighbours in memory and rows that lie apart: the same bits, loaded and stored, whole registers and a
+ * part of one, and what lies between is untouched. */
+static void rows_apart(void **state) {
+    (void)state;
+    enum { A = 5, R = 3 * 64 + 21, STEP = 3 };
+    static const char text[] =
+        "kernel k for r (x: in T[a, r], y: out T[a, r], s: out f32[r]) {\n  s = sum(x)\n  y = x - s\n}";
+    static const char *const pins[] = {"W=1,V=1,P=64", "W=1,V=1,P=128,acc=2", "W=1,V=1,P=32", "W=1,V=1,P=16"};
+    static const Ty types[] = {TY_F32, TY_BF16, TY_I8};
+    for (int t = 0; t < COUNT(types); t++)
+        for (int p = 0; p < COUNT(pins); p++) {
+            const int64_t each = ty_bytes(types[t]), n[] = {A, R}, apart[] = {R * STEP, STEP};
+            const size_t bytes = (size_t)(A * R * each), wide = bytes * STEP;
+            rowfold_kernel *k = field_kernel(
+                types[t] == TY_I8 ? "kernel k for r (x: in T[a, r], y: out T[a, r], s: out i64[r]) {\n  s = "
+                                    "sum(x)\n  y = -x\n}"
+                                  : text,
+                ty_text(types[t]), "a=5", pins[p]);
+            char *x = field_memory((int64_t)bytes), *y = field_memory((int64_t)bytes),
+                 *xs = field_memory((int64_t)wide), *ys = field_memory((int64_t)wide), *s = field_memory(R * 8),
+                 *ss = field_memory(R * 8 * STEP);
+            memset(ys, 0x5A, wide);
+            const int64_t es = types[t] == TY_I8 ? 8 : 4, rows[] = {R}, by[] = {STEP};
+            for (int i = 0; i < A * R; i++) {
+                if (types[t] == TY_I8)
+                    x[i] = (char)(i % 11 - 5);
+                else
+                    put(types[t], x, i, u_at(i));
+                memcpy(xs + i * STEP * each, x + i * each, (size_t)each);
+            }
+            RUN(k, field_arg(x, 2, n, NULL), field_arg(y, 2, n, NULL), field_arg(s, 1, rows, NULL));
+            RUN(k, field_arg(xs, 2, n, apart), field_arg(ys, 2, n, apart), field_arg(ss, 1, rows, by));
+            for (int i = 0; i < A * R; i++) assert_memory_equal(y + i * each, ys + i * STEP * each, (size_t)each);
+            for (int i = 0; i < R; i++) assert_memory_equal(s + i * es, ss + i * STEP * es, (size_t)es);
+            for (int i = 0; i < A * R * (int)each * STEP; i++)
+                if (i / each % STEP) assert_int_equal((unsigned char)ys[i], 0x5A);
+        }
+}
+
 /* ---- bases ---- */
 
 static void bases(void **state) {
@@ -275,7 +314,7 @@ static void large(void **state) {
 
 #define CASE(f) cmocka_unit_test_teardown(f, field_clean)
 int main(void) {
-    const struct CMUnitTest tests[] = {CASE(lengths), CASE(strides),    CASE(orders),
+    const struct CMUnitTest tests[] = {CASE(lengths), CASE(strides),    CASE(orders), CASE(rows_apart),
                                        CASE(bases),   CASE(row_counts), CASE(large)};
     return cmocka_run_group_tests(tests, field_open, field_close);
 }

@@ -412,6 +412,11 @@ static void test_units(void **state) {
         {"W=16 store=stream", "fence();", "", "audit.unit_policy"},
         {"W=16", "st_f32(p1_5 +", "__builtin_prefetch(p0_3 + 1); st_f32(p1_5 +", "audit.unit_policy"},
         {"W=16", "}\n", "}}\n", "audit.unit_text"},
+        {"W=1 V=1 P=32", "rows, t, 2)", "rows, t, 1)", "audit.unit_moved"},
+        {"W=1 V=1 P=32", "rows, t, 2)", "rows, t, 3)", "audit.unit_text"},
+        {"W=1 V=1 P=32", " = ldk_f32(p0", " = lds_f32(p0", "audit.unit_moved"},
+        {"W=1 V=1 P=32", "stk_f32(p1", "st_f32(p1", "audit.unit_moved"},
+        {"W=1 V=1 P=32", "srg_f32(p1", "sr_f32(p1", "audit.unit_moved"},
     };
     for (int i = 0; i < COUNT(row); i++) {
         Desk d;
