@@ -372,6 +372,19 @@ static void emit_nodes(Emit *e, int at, int end) {
     }
 }
 
+/* Are there loops over sweeps behind which alone lanes meet? Then each of their steps computes its own. */
+static bool loops_sweep(const Kern *k) {
+    bool any = false;
+    for (int n = 0; n < k->nnodes; n++) {
+        if (k->node[n].kind != NODE_LOOP) continue;
+        any = true;
+        for (int c = k->node[n].child; c >= 0; c = k->node[c].next)
+            for (int i = k->node[c].i0; k->node[c].kind != NODE_LOOP && i < k->node[c].i1; i++)
+                if (k->ins[i].k == K_JOIN || k->ins[i].k == K_JOIN2) return false;
+    }
+    return any;
+}
+
 Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
     static const struct {
         const Speak *speak;
@@ -413,7 +426,7 @@ Err unit_emit(Cx *cx, const Problem *pb, const Kern *k, Unit *out) {
                   .text = all.s,
                   .bytes = all.n,
                   .abi = k->abi,
-                  .plain = e.nstages || (e.speak == &speak_rows && host_masks_rows(&e)),
+                  .plain = e.nstages || (e.speak == &speak_rows && host_masks_rows(&e)) || loops_sweep(k),
                   .threads = k->plan.threads,
                   .lanes = k->plan.W,
                   .rows_per_group = k->plan.P,

@@ -137,7 +137,7 @@ typedef struct Unit {
     const char *text;  /* whole source, no includes */
     size_t bytes;
     Abi abi;
-    bool plain;  /* of hosts: no loop of it computes anything twice, and no compiler need look for that */
+    bool plain;  /* of hosts: no loop of it computes anything twice or is to become vectors: no compiler need look */
     int threads; /* of hosts: that share the rows; 0: as many as the launch is given */
     int lanes, rows_per_group;
     int cluster;  /* GPUs: groups that share a row, each of `lanes` threads */
