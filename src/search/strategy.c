@@ -42,36 +42,31 @@ static bool alike(const Space *s, int c, const Trial *a, const Trial *b) {
     return choice(s, c, &a->plan) == choice(s, c, &b->plan);
 }
 
-/* The best with each number of lanes together with each width of access, then with each number of packs in flight,
- * which depend on each other (on an H200, 10 % were lost at 23x769 where no such pair was tried, and 6 % by rmsnorm at
- * 1024x4096, soonest by 512 lanes with both of their packs in flight). They take no more than half of the budget. */
-static void choose_pairs(Picks *p) {
-    static const int with[] = {DIM_V, DIM_flight};
-    const Space *s = &p->s->space;
-    for (int d = 0; d < COUNT(with); d++)
-        for (int64_t i = 0; i < p->nranked && 2 * p->n < p->most; i++) {
-            bool seen = false;
-            for (int64_t k = 0; k < i && !seen; k++)
-                seen = alike(s, DIM_W, p->ranked[k], p->ranked[i]) && alike(s, with[d], p->ranked[k], p->ranked[i]);
-            if (!seen) choose(p, p->ranked[i]);
-        }
-}
+/* Two dimensions that depend on each other. */
+typedef struct Couple {
+    int a, b;
+} Couple;
+/* Lanes with the width of an access and with packs in flight (on an H200, 10 % were lost at 23x769 where no such pair
+ * was tried, and 6 % by rmsnorm at 1024x4096, soonest by 512 lanes with both of their packs in flight); rows that are
+ * swept together with prefetching, which pays where they are not (12 % of a layernorm at 1024x4096 on one core). */
+static const Couple couples[] = {{DIM_stagger, DIM_prefetch}, {DIM_W, DIM_V}, {DIM_W, DIM_flight}};
 
-/* By one statistic: another has other sweeps, and values that this one has not. */
-static bool same_homes(const Space *s, const Trial *a, const Trial *b) {
+/* Of the two dimensions; without: of all homes, of which one value's pays only with another's (on an H200 softmax
+ * 128x8193 is soonest, by 5 %, where it both reads and computes again, for then its registers leave room for the next
+ * launch), by one statistic, for another has other sweeps, and values that this one has not. */
+static bool same(const Space *s, const Couple *of, const Trial *a, const Trial *b) {
+    if (of) return alike(s, of->a, a, b) && alike(s, of->b, a, b);
     bool same = alike(s, DIM_stat, a, b);
     for (int c = DIM_COUNT; c < choices(s) && same; c++) same = alike(s, c, a, b);
     return same;
 }
 
-/* The best with each combination of homes, of which one value's pays only with another's (on an H200 softmax 128x8193
- * is soonest, by 5 %, where it both reads and computes again, for then its registers leave room for the next launch).
- * With what was chosen before they take no more than five eighths of the budget. */
-static void choose_homes(Picks *p) {
+/* The best of each that is not the same as any before, while less than so many eighths of the budget are chosen. */
+static void choose_each(Picks *p, int eighths, const Couple *of) {
     const Space *s = &p->s->space;
-    for (int64_t i = 0; s->nholds > 1 && i < p->nranked && 8 * p->n < 5 * p->most; i++) {
+    for (int64_t i = 0; i < p->nranked && 8 * p->n < eighths * p->most; i++) {
         bool seen = false;
-        for (int64_t k = 0; k < i && !seen; k++) seen = same_homes(s, p->ranked[k], p->ranked[i]);
+        for (int64_t k = 0; k < i && !seen; k++) seen = same(s, of, p->ranked[k], p->ranked[i]);
         if (!seen) choose(p, p->ranked[i]);
     }
 }
@@ -86,8 +81,8 @@ static void choose_spread(Picks *p) {
             for (int64_t k = 0; k < i && !seen; k++) seen = alike(s, c, p->ranked[k], p->ranked[i]);
             if (!seen) choose(p, p->ranked[i]);
         }
-    choose_pairs(p);
-    choose_homes(p);
+    for (int i = 0; i < COUNT(couples); i++) choose_each(p, 4, &couples[i]);
+    if (s->nholds > 1) choose_each(p, 5, NULL);
 }
 
 /* Times against scores, as effects of choices: log(time / score) of a plan is taken for a sum over what it chose, and

@@ -77,6 +77,51 @@ static void test_clock(void **state) {
     close_desk(&k);
 }
 
+static const void *timed_in[16];
+static int ntimed;
+static Err note_place(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_t rows, int threads, int calls,
+                      int64_t *ns) {
+    (void)cx, (void)m, (void)rows, (void)threads, (void)calls;
+    assert_int_equal(nsets, 1);
+    if (ntimed < COUNT(timed_in)) timed_in[ntimed++] = sets[0][0].p;
+    *ns = 1000000;
+    return OK;
+}
+
+/* Each place is memory of its own with the same inputs, and the same one when it comes again; a check is in the first.
+ */
+static void test_places(void **state) {
+    (void)state;
+    Desk k;
+    Bed b = {0};
+    Times t;
+    Unit u = {.dialect = DIALECT_HOST, .isa = ISA_PORTABLE, .entry = "f", .text = "", .lanes = 1, .rows_per_group = 1};
+    Module *m;
+    open_desk(&k, "inplace", "portable");
+    RtOps noting = *k.null->ops;
+    noting.time = note_place;
+    k.null->ops = &noting;
+    assert_int_equal(bed_make(&k.cx, k.null, &k.pb, 1, &b), OK);
+    assert_int_equal(mod_build(&k.cx, k.null, &u, &m), OK);
+    assert_int_equal(b.made, 1);
+    for (int place = 0; place < 2 * BED_PLACES; place++) {
+        bed_place(&k.cx, &b, place);
+        ntimed = 0;
+        assert_int_equal(bed_time(&k.cx, &b, m, 1, 1, 1000, 0, &t), OK);
+        for (int i = 1; i < ntimed; i++) assert_ptr_equal(timed_in[0], timed_in[i]);
+        assert_ptr_equal(timed_in[0], b.set[place % BED_PLACES][0].p);
+        assert_memory_equal(timed_in[0], b.host.t[0].data, b.size[0]);
+        for (int other = 0; other < b.made; other++)
+            assert_true(other == place % BED_PLACES || b.set[other][0].p != timed_in[0]);
+        assert_int_equal(b.made, place < BED_PLACES ? place + 1 : BED_PLACES);
+    }
+    assert_ptr_equal(b.set[0][0].p, mem_at(b.mem[0]));
+    mod_free(m);
+    bed_free(&b);
+    k.null->ops = &null_ops;
+    close_desk(&k);
+}
+
 static void test_times(void **state) {
     (void)state;
     Times t = {.n = 4, .ns = {4, 1, 3, 2}};
@@ -114,6 +159,7 @@ static void test_broken_program(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clock),
+        cmocka_unit_test(test_places),
         cmocka_unit_test(test_times),
         cmocka_unit_test(test_broken_program),
     };
