@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""rows.json of `cuda_device speed` and torch.json of torch_rows.py -> one table: the fastest plan of each case beside the ceiling, PyTorch and Liger.
+"""rows.json of `cuda_device speed` and torch.json of torch_rows.py -> one table: the fastest plan of each case beside the ceiling, PyTorch, Liger and QuACK.
 
 usage: table.py ROWS TORCH      us a call, medians [least, greatest] of the samples; share: ceiling over rowfold"""
 import json
@@ -33,12 +33,12 @@ def main():
             best[name] = row
     for row in lines(sys.argv[2]):
         peers[row["case"], row["mode"]] = figure(row["us"], row["min_us"], row["max_us"]) if "us" in row else "failed"
-    head = ["case", "rowfold", "ceiling", "share", "torch eager", "torch.compile", "max-autotune", "Liger", "plan"]
+    head = ["case", "rowfold", "ceiling", "share", "torch eager", "torch.compile", "max-autotune", "Liger", "QuACK", "plan"]
     table = [head]
     for name, row in sorted(best.items()):
         us = sorted(row["samples_us"])
         table.append([name, figure(statistics.median(us), us[0], us[-1]), f"{row['ceiling_us']:.2f}", f"{row['ceiling_us'] / row['median_us']:.3f}"]
-                     + [peers.get((name, mode), "-") for mode in ("eager", "compile", "max-autotune", "liger")] + [row["plan"]])
+                     + [peers.get((name, mode), "-") for mode in ("eager", "compile", "max-autotune", "liger", "quack")] + [row["plan"]])
     widths = [max(len(r[i]) for r in table) for i in range(len(head) - 1)] + [0]
     for r in table:
         print("  ".join(cell.ljust(w) for cell, w in zip(r, widths)).rstrip())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peers: PyTorch eager and torch.compile (default, max-autotune), and Liger where it is installed, on row operators, on one NVIDIA GPU. One JSON
+"""Peers: PyTorch eager and torch.compile (default, max-autotune), Liger and QuACK where they are installed, on row operators, on one NVIDIA GPU. One JSON
 line a case and mode.
 
 usage: torch_rows.py [CASE ...]     a case is OP:TYPE:ROWSxN[:x.rows=STRIDE][:resident], STRIDE elements from row to row of x (default N)
@@ -32,6 +32,19 @@ try:
 except ImportError:
     LIGER = {}
 
+try:
+    from importlib.metadata import version
+    from quack.cross_entropy import cross_entropy_fwd
+    from quack.rmsnorm import layernorm_fwd, rmsnorm_fwd
+    from quack.softmax import softmax_fwd
+    QUACK_VERSION = version("quack-kernels")
+    QUACK = {"softmax": lambda x, w, b, t: softmax_fwd(x), "rmsnorm": lambda x, w, b, t: rmsnorm_fwd(x, w, eps=1e-6)[0],
+             "layernorm": lambda x, w, b, t: layernorm_fwd(x, *b, 1e-5),
+             "residual_rmsnorm": lambda x, w, b, t: rmsnorm_fwd(x[0], w, residual=x[1], eps=1e-6)[1::-1],
+             "cross_entropy": lambda x, w, b, t: cross_entropy_fwd(x, t)}
+except ImportError:
+    QUACK = {}
+
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16:32768x4096", "softmax:bf16:2048x131072", "rmsnorm:bf16:2048x131072",
            "layernorm:bf16:2048x131072", "softmax:bf16:4096x32768", "layernorm:bf16:4096x32768", "layernorm:f32:65536x769", "rmsnorm:bf16:1x4096:resident",
@@ -39,10 +52,10 @@ DEFAULT = ["softmax:bf16:32768x4096", "rmsnorm:bf16:32768x4096", "layernorm:bf16
            "softmax:f32:4096x131072", "softmax:f32:1024x4096:resident", "rmsnorm:f32:1024x4096:resident", "layernorm:f32:1024x4096:resident",
            "log_softmax_f32:bf16:32x128256", "rmsnorm:bf16:64x4096:resident", "argmax:bf16:8x151936:resident", "column_sum:f32:16384x4096",
            "sum:bf16:16384x8192", "softmax:bf16:262144x256", "rmsnorm:bf16:262144x128", "rmsnorm:bf16:262144x128:x.rows=384",
-           "softmax:bf16:65536x1024", "rmsnorm:bf16:8192x5120", "rmsnorm:bf16:4096x32768", "layernorm:f32:128x8193"]
+           "softmax:bf16:65536x1024", "rmsnorm:bf16:8192x5120", "rmsnorm:bf16:4096x32768", "layernorm:f32:128x8193", "cross_entropy:bf16:8192x128256"]
 
 
-def operator(op, n, w, b):
+def operator(op, n, w, b, t):
     if op == "softmax":
         return lambda x: torch.softmax(x, -1)
     if op == "rmsnorm":
@@ -62,6 +75,8 @@ def operator(op, n, w, b):
         return lambda x: x.argmax(-1)
     if op == "log_softmax_f32":
         return lambda x: torch.log_softmax(x, -1, dtype=torch.float32)
+    if op == "cross_entropy":
+        return lambda x: F.cross_entropy(x.float(), t[: len(x)], reduction="none")
     raise SystemExit(f"no operator {op}")
 
 
@@ -111,16 +126,20 @@ def main():
         make = lambda: torch.randn(rows, stride, device="cuda").to(dtype)[:, :n]  # noqa: E731
         inputs = [make() if parts == 1 else (make(), make()) for _ in range(sets)]
         w, b = torch.randn(n, device="cuda").to(dtype), torch.randn(n, device="cuda").to(dtype)
-        eager = operator(op, n, w, b)
+        t = torch.randint(n, (rows,), device="cuda")
+        wide = (w.float(), b.float())  # QuACK's LayerNorm takes no others
+        eager = operator(op, n, w, b, t)
         want = [t.double() for t in tensors(eager(inputs[0] if op == "column_sum" else (inputs[0][:8] if parts == 1 else tuple(t[:8] for t in inputs[0]))))]
-        for mode in ["eager", "compile", "max-autotune"] + ["liger"] * (op in LIGER):
-            peer, made = ("liger", LIGER_VERSION) if mode == "liger" else ("torch", torch.__version__)
+        for mode in ["eager", "compile", "max-autotune"] + ["liger"] * (op in LIGER) + ["quack"] * (op in QUACK):
+            peer, made = {"liger": ("liger", LIGER and LIGER_VERSION), "quack": ("quack", QUACK and QUACK_VERSION)}.get(mode, ("torch", torch.__version__))
             row = {"peer": peer, "version": made, "case": case, "mode": mode}
             try:
                 torch._dynamo.reset()
                 f = eager
                 if mode == "liger":
                     f = lambda x: LIGER[op](x, w, b)  # noqa: E731, B023
+                elif mode == "quack":
+                    f = lambda x: QUACK[op](x, w, wide, t)  # noqa: E731, B023
                 elif mode != "eager":
                     f = torch.compile(eager, mode="default" if mode == "compile" else "max-autotune-no-cudagraphs", fullgraph=True)
                 got = tensors(f(inputs[0]))

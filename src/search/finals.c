@@ -7,7 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6, MOST_ROUNDS = 32 };
+enum {
+    FINALISTS = WORKER_SLOTS,
+    HALF = FINALISTS / 2,
+    FIRST_ROUNDS = 2,
+    LEAST_ROUNDS = 6,
+    MOST_ROUNDS = 32,
+    DUEL_ROUNDS = 96
+};
 /* So many rounds find the tensors in one place, the next in another: which plan is fastest where a cache happens to
  * hold them is no property of the plan. */
 enum { PLACE_ROUNDS = 2 };
@@ -16,6 +23,8 @@ enum { PLACE_ROUNDS = 2 };
 static const int64_t least_sample_ns = 1000000, host_sample_ns = 10000000, device_sample_ns = 5000000;
 /* Gains below are not worth a change of the bits that order=plan gives. */
 static const double least_gain = 0.01;
+/* Of a round: times what an undisturbed one takes. */
+static const double disturbed = 1.1;
 /* Standard errors of the mean that a difference must exceed: a chance of 1 % for each finalist to pass by luck. */
 static const double errors = 3;
 
@@ -49,8 +58,8 @@ int64_t finals_throttled(const Finals *f) {
 typedef struct Entrant {
     Trial *t;
     int slot; /* of the worker, or of s->finalist */
-    double ns[MOST_ROUNDS];
-    double half_ns[MOST_ROUNDS]; /* of a range at half its extent */
+    double ns[DUEL_ROUNDS];
+    double half_ns[DUEL_ROUNDS]; /* of a range at half its extent */
     int calls;
     Attempt made;
 } Entrant;
@@ -60,6 +69,7 @@ typedef struct Contest {
     int n, base; /* base: whose ratio to itself is one */
     int rounds;
     bool fresh; /* compiled anew, whatever a cache has */
+    bool duel;  /* of two alone, in more rounds */
     Entrant in[FINALISTS];
 } Contest;
 
@@ -113,13 +123,33 @@ static double compared(const Contest *c, const Entrant *e, int round) {
     return shape_half(shape) ? search_over_range(shape, e->ns[round], e->half_ns[round]) : e->ns[round];
 }
 
-/* The mean of the middle half of a finalist's log ratios, for a round that something else disturbed says nothing of a
- * plan; its error is that of a trimmed mean (Tukey and McLaughlin 1963): from the deviations of all rounds, where those
- * left out stand at the edge of those that count. */
+/* Which rounds count: something else that is busy for a while makes all of a round slower, and each plan by another
+ * factor. So those count in which all together took no more than a tenth above the lower quartile, and half of them at
+ * least, whoever was slow in the others. *n: how many. */
+static void quiet_rounds(const Contest *c, bool *counts, int *n) {
+    double all[DUEL_ROUNDS], sorted[DUEL_ROUNDS];
+    for (int r = 0; r < c->rounds; r++) {
+        all[r] = 0;
+        for (int i = 0; i < c->n; i++) all[r] += log(compared(c, &c->in[i], r)) / c->n;
+        sorted[r] = all[r];
+    }
+    f64_sort(sorted, c->rounds);
+    const double most = fmax(sorted[c->rounds / 4] + log(disturbed), sorted[(c->rounds - 1) / 2]);
+    *n = 0;
+    for (int r = 0; r < c->rounds; r++) counts[r] = all[r] <= most, *n += counts[r];
+}
+
+/* The mean of the middle half of a finalist's log ratios of quiet rounds; its error is that of a trimmed mean (Tukey
+ * and McLaughlin 1963): from the deviations of all of them, where those left out stand at the edge of those that count.
+ */
 static Ratio ratio_of(const Contest *c, int i) {
-    double x[MOST_ROUNDS], squares = 0, all = 0, middle = 0;
-    const int n = c->rounds, cut = n / 4, kept = n - 2 * cut;
-    for (int r = 0; r < n; r++) x[r] = log(compared(c, &c->in[i], r) / compared(c, &c->in[c->base], r));
+    double x[DUEL_ROUNDS], squares = 0, all = 0, middle = 0;
+    bool counts[DUEL_ROUNDS];
+    int n, k = 0;
+    quiet_rounds(c, counts, &n);
+    const int cut = n / 4, kept = n - 2 * cut;
+    for (int r = 0; r < c->rounds; r++)
+        if (counts[r]) x[k++] = log(compared(c, &c->in[i], r) / compared(c, &c->in[c->base], r));
     f64_sort(x, n);
     for (int r = cut; r < n - cut; r++) middle += x[r] / kept;
     for (int r = 0; r < cut; r++) x[r] = x[cut], x[n - 1 - r] = x[n - 1 - cut];
@@ -171,7 +201,8 @@ static Err rounds(Cx *cx, Contest *c) {
         Times t;
         err = take_time(cx, c, i, 0, &t);
     }
-    while (!err && c->rounds < MOST_ROUNDS) {
+    const int most = c->duel ? DUEL_ROUNDS : MOST_ROUNDS;
+    while (!err && c->rounds < most) {
         const bool late =
             c->s->max_seconds > 0 && c->s->seconds + (double)(t_now_ns() - from) / 1e9 > c->s->max_seconds;
         if (c->rounds >= LEAST_ROUNDS && c->rounds % 2 == 0 && (late || detectable(c) <= least_gain)) break;
@@ -213,7 +244,7 @@ static Trial *settle(Contest *c, bool incumbent) {
 static bool holds(Cx *cx, Search *s, Trial *winner, Trial *incumbent) {
     Finals *f = &s->final;
     Contest *c = NEW(cx->a, Contest);
-    *c = (Contest){.s = s, .n = 2, .base = 1, .fresh = true, .in = {{.t = winner}, {.t = incumbent}}};
+    *c = (Contest){.s = s, .n = 2, .base = 1, .fresh = true, .duel = true, .in = {{.t = winner}, {.t = incumbent}}};
     Cx own = {.a = cx->a, .stop = cx->stop};
     Err err = OK;
     for (int i = 0; i < c->n && !err; i++) err = build(&own, c, i);
@@ -265,7 +296,7 @@ Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbe
 
 Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *least) {
     Contest *c = NEW(cx->a, Contest);
-    *c = (Contest){.s = s, .n = 2, .base = 1, .in = {{.t = a}, {.t = b}}};
+    *c = (Contest){.s = s, .n = 2, .base = 1, .duel = true, .in = {{.t = a}, {.t = b}}};
     Err err = search_here(cx, s);
     for (int i = 0; i < c->n && !err; i++) err = build(cx, c, i);
     if (!err) err = rounds(cx, c);
