@@ -9,7 +9,7 @@
 /* Order statistics of samples, in ns a call. */
 typedef struct Times {
     int n, calls; /* samples, and calls in each */
-    double ns[32];
+    double ns[96];
     double median, min, max;
 } Times;
 void times_sort(Times *t); /* fills median, min and max */

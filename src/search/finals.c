@@ -7,14 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    FINALISTS = WORKER_SLOTS,
-    HALF = FINALISTS / 2,
-    FIRST_ROUNDS = 2,
-    LEAST_ROUNDS = 6,
-    MOST_ROUNDS = 32,
-    DUEL_ROUNDS = 96
-};
+enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6 };
+/* Hosts, which differ more from round to round, take more. */
+enum { MOST_ROUNDS = COUNT(((Times *)0)->ns), DEVICE_ROUNDS = 32 };
 /* So many rounds find the tensors in one place, the next in another: which plan is fastest where a cache happens to
  * hold them is no property of the plan. */
 enum { PLACE_ROUNDS = 2 };
@@ -58,8 +53,8 @@ int64_t finals_throttled(const Finals *f) {
 typedef struct Entrant {
     Trial *t;
     int slot; /* of the worker, or of s->finalist */
-    double ns[DUEL_ROUNDS];
-    double half_ns[DUEL_ROUNDS]; /* of a range at half its extent */
+    double ns[MOST_ROUNDS];
+    double half_ns[MOST_ROUNDS]; /* of a range at half its extent */
     int calls;
     Attempt made;
 } Entrant;
@@ -69,7 +64,6 @@ typedef struct Contest {
     int n, base; /* base: whose ratio to itself is one */
     int rounds;
     bool fresh; /* compiled anew, whatever a cache has */
-    bool duel;  /* of two alone, in more rounds */
     Entrant in[FINALISTS];
 } Contest;
 
@@ -127,7 +121,7 @@ static double compared(const Contest *c, const Entrant *e, int round) {
  * factor. So those count in which all together took no more than a tenth above the lower quartile, and half of them at
  * least, whoever was slow in the others. *n: how many. */
 static void quiet_rounds(const Contest *c, bool *counts, int *n) {
-    double all[DUEL_ROUNDS], sorted[DUEL_ROUNDS];
+    double all[MOST_ROUNDS], sorted[MOST_ROUNDS];
     for (int r = 0; r < c->rounds; r++) {
         all[r] = 0;
         for (int i = 0; i < c->n; i++) all[r] += log(compared(c, &c->in[i], r)) / c->n;
@@ -143,8 +137,8 @@ static void quiet_rounds(const Contest *c, bool *counts, int *n) {
  * and McLaughlin 1963): from the deviations of all of them, where those left out stand at the edge of those that count.
  */
 static Ratio ratio_of(const Contest *c, int i) {
-    double x[DUEL_ROUNDS], squares = 0, all = 0, middle = 0;
-    bool counts[DUEL_ROUNDS];
+    double x[MOST_ROUNDS], squares = 0, all = 0, middle = 0;
+    bool counts[MOST_ROUNDS];
     int n, k = 0;
     quiet_rounds(c, counts, &n);
     const int cut = n / 4, kept = n - 2 * cut;
@@ -201,7 +195,7 @@ static Err rounds(Cx *cx, Contest *c) {
         Times t;
         err = take_time(cx, c, i, 0, &t);
     }
-    const int most = c->duel ? DUEL_ROUNDS : MOST_ROUNDS;
+    const int most = dev_caps(c->s->dev)->kind == KIND_HOST ? MOST_ROUNDS : DEVICE_ROUNDS;
     while (!err && c->rounds < most) {
         const bool late =
             c->s->max_seconds > 0 && c->s->seconds + (double)(t_now_ns() - from) / 1e9 > c->s->max_seconds;
@@ -244,7 +238,7 @@ static Trial *settle(Contest *c, bool incumbent) {
 static bool holds(Cx *cx, Search *s, Trial *winner, Trial *incumbent) {
     Finals *f = &s->final;
     Contest *c = NEW(cx->a, Contest);
-    *c = (Contest){.s = s, .n = 2, .base = 1, .fresh = true, .duel = true, .in = {{.t = winner}, {.t = incumbent}}};
+    *c = (Contest){.s = s, .n = 2, .base = 1, .fresh = true, .in = {{.t = winner}, {.t = incumbent}}};
     Cx own = {.a = cx->a, .stop = cx->stop};
     Err err = OK;
     for (int i = 0; i < c->n && !err; i++) err = build(&own, c, i);
@@ -296,7 +290,7 @@ Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbe
 
 Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *least) {
     Contest *c = NEW(cx->a, Contest);
-    *c = (Contest){.s = s, .n = 2, .base = 1, .duel = true, .in = {{.t = a}, {.t = b}}};
+    *c = (Contest){.s = s, .n = 2, .base = 1, .in = {{.t = a}, {.t = b}}};
     Err err = search_here(cx, s);
     for (int i = 0; i < c->n && !err; i++) err = build(cx, c, i);
     if (!err) err = rounds(cx, c);
