@@ -47,6 +47,7 @@ void search_record(Cx *cx, Search *s, const Trial *t, Stage stage, const Attempt
                       .worst = a->verdict.worst,
                       .compile_ns = f->compile_ns,
                       .from_cache = f->from_cache};
+    _Static_assert(sizeof row.sample_ns == sizeof a->times.ns, "a store keeps all samples");
     memcpy(row.sample_ns, a->times.ns, sizeof a->times.ns);
     if (store_add(&own, s->store, &s->key, &row))
         give_up(cx, s, &own);

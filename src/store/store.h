@@ -50,7 +50,7 @@ void store_key_name(Cx *cx, StoreKey *k); /* sha from the rest */
 
 typedef enum Stage { STAGE_SHORT, STAGE_FINAL, STAGE_CONFIRMED } Stage; /* each is better evidence than those before */
 const char *stage_text(Stage s);
-enum { STORE_SAMPLES = 64 };
+enum { STORE_SAMPLES = 96 };
 typedef struct StoreTrial {
     int64_t id;
     uint64_t seed;

@@ -103,7 +103,7 @@ static Err field(Cx *cx, const char *name, const char *accept) {
 
 static Err read_samples(Cx *cx, const json_t *list, Entry1 *e) {
     size_t count = json_array_size(list); /* 0 where it is no array */
-    if (count < 1 || count > STORE_SAMPLES) return field(cx, "samples_ns", "1 to 64 numbers");
+    if (count < 1 || count > STORE_SAMPLES) return field(cx, "samples_ns", "1 to 96 numbers");
     e->nsamples = (int)count;
     double sorted[STORE_SAMPLES] = {0};
     for (int i = 0; i < e->nsamples; i++) {
