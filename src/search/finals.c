@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6 };
+enum { FINALISTS = WORKER_SLOTS, HALF = FINALISTS / 2, DIFFERENT = 3, FIRST_ROUNDS = 2, LEAST_ROUNDS = 6 };
 /* Hosts, which differ more from round to round, take more. */
 enum { MOST_ROUNDS = COUNT(((Times *)0)->ns), DEVICE_ROUNDS = 32 };
 /* So many rounds find the tensors in one place, the next in another: which plan is fastest where a cache happens to
@@ -18,6 +18,10 @@ enum { PLACE_ROUNDS = 2 };
 static const int64_t least_sample_ns = 1000000, host_sample_ns = 10000000, device_sample_ns = 5000000;
 /* Gains below are not worth a change of the bits that order=plan gives. */
 static const double least_gain = 0.01;
+/* Of a short time: times the shortest, of a finalist for its choices. */
+static const double near = 1.25;
+/* Of all rounds, but for the fewest. */
+static const int64_t rounds_ns = 6000000000;
 /* Of a round: times what an undisturbed one takes. */
 static const double disturbed = 1.1;
 /* Standard errors of the mean that a difference must exceed: a chance of 1 % for each finalist to pass by luck. */
@@ -197,8 +201,9 @@ static Err rounds(Cx *cx, Contest *c) {
     }
     const int most = dev_caps(c->s->dev)->kind == KIND_HOST ? MOST_ROUNDS : DEVICE_ROUNDS;
     while (!err && c->rounds < most) {
+        const int64_t took = t_now_ns() - from;
         const bool late =
-            c->s->max_seconds > 0 && c->s->seconds + (double)(t_now_ns() - from) / 1e9 > c->s->max_seconds;
+            took > rounds_ns || (c->s->max_seconds > 0 && c->s->seconds + (double)took / 1e9 > c->s->max_seconds);
         if (c->rounds >= LEAST_ROUNDS && c->rounds % 2 == 0 && (late || detectable(c) <= least_gain)) break;
         if (c->rounds == FIRST_ROUNDS && c->n > HALF) halve(c);
         const int64_t half = shape_half(&c->s->pb->shape);
@@ -255,14 +260,30 @@ static bool holds(Cx *cx, Search *s, Trial *winner, Trial *incumbent) {
     return f->replayed_least > 0;
 }
 
+/* The fastest, and in the last places of a host's the fastest of those with a choice that none before made, where they
+ * are near: short times of a few moments may have met all plans of one kind at a bad one. */
+static int finalists(const Search *s, Trial **timed, int64_t n, Trial **list) {
+    const int first = dev_caps(s->dev)->kind == KIND_HOST ? FINALISTS - DIFFERENT : FINALISTS;
+    int m = 0;
+    for (int pass = 0; pass < 3; pass++) /* the fastest, those that differ, and again the fastest */
+        for (int64_t i = 0; i < n && m < (pass ? FINALISTS : first); i++) {
+            bool in = false;
+            for (int k = 0; k < m; k++) in |= list[k] == timed[i];
+            const bool is_near = timed[i]->times.median <= timed[0]->times.median * near;
+            if (!in && (pass != 1 || (is_near && search_differs(&s->space, list, m, timed[i])))) list[m++] = timed[i];
+        }
+    return m;
+}
+
 Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent) {
     Contest *c = NEW(cx->a, Contest);
+    Trial *list[FINALISTS];
     c->s = s;
-    c->n = s->final.finalists = (int)i64_min(n, FINALISTS);
+    c->n = s->final.finalists = finalists(s, timed, n, list);
     const bool has = incumbent && incumbent->fate == FATE_TIMED;
     for (int i = 0; i < c->n; i++) {
-        c->in[i].t = timed[i];
-        if (has && timed[i] == incumbent) c->base = i;
+        c->in[i].t = list[i];
+        if (has && list[i] == incumbent) c->base = i;
     }
     if (has && c->in[c->base].t != incumbent) c->base = c->n - 1, c->in[c->base].t = incumbent; /* the last place */
     Cx own = {.a = cx->a, .stop = cx->stop};

@@ -42,6 +42,15 @@ static bool alike(const Space *s, int c, const Trial *a, const Trial *b) {
     return choice(s, c, &a->plan) == choice(s, c, &b->plan);
 }
 
+bool search_differs(const Space *s, Trial *const *list, int n, const Trial *t) {
+    for (int c = 0; c < choices(s); c++) {
+        bool seen = false;
+        for (int i = 0; i < n && !seen; i++) seen = alike(s, c, list[i], t);
+        if (!seen) return true;
+    }
+    return false;
+}
+
 /* Two dimensions that depend on each other. */
 typedef struct Couple {
     int a, b;
