@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { MOST_CALLS = 1 << 24 };
-static const double PLACES_BYTES = (double)(512 << 20);
+/* Of all places together, and no more than an eighth of the machine's. */
+static const double places_bytes = (double)(512 << 20);
 enum { HOST_SETS = 8192, DEVICE_SETS = 200 }; /* devices time chains of 200 calls, which repeat */
 
 /* Inputs are made and outputs judged by all processors, where their memory may come to several threads at once. */
@@ -85,7 +86,7 @@ static Err sets(Cx *cx, Bed *b) {
     double one = 1;
     for (int i = 0; i < MAX_PARAMS; i++) one += (double)b->size[i];
     b->nsets = b->cold ? bed_copies(b->pb) : 1;
-    b->places = (int)fmin(fmax(1, PLACES_BYTES / one), BED_PLACES);
+    b->places = (int)fmin(fmax(1, fmin(places_bytes, os_memory() / 8) / one), BED_PLACES);
     const int most = b->cold ? b->nsets : b->places;
     b->set = NEWN(b->a, Slot *, 2 * most);
     b->copy = NEWN(b->a, Mem *, (size_t)most * (size_t)b->pb->prog->nparams);

@@ -304,7 +304,7 @@ Err search_run(Cx *cx, Search *s) {
     if (err) return err;
     Trial **timed = NEWN(cx->a, Trial *, n + 1);
     const int64_t ntimed = s->ntimed = try_all(cx, s, &picks, w, timed);
-    if (!ntimed && (s->stopped || w->cut)) return nothing_timed(cx, s);
+    if (!ntimed && (s->stopped || w->cut || !picks.at)) return nothing_timed(cx, s);
     const Trial *first = picks.queue[0];
     const Err machine = ntimed ? OK : slug_err(first->slug); /* whose fault it is, where it is no plan's */
     if (machine == ERR_UNAVAILABLE || machine == ERR_IO) return diag(cx, first->slug, NOWHERE, NULL, "%s", first->why);
