@@ -63,7 +63,7 @@ static const Couple couples[] = {{DIM_stagger, DIM_prefetch}, {DIM_W, DIM_V}, {D
 /* Of the two dimensions; without: of all homes, of which one value's pays only with another's (on an H200 softmax
  * 128x8193 is soonest, by 5 %, where it both reads and computes again, for then its registers leave room for the next
  * launch), by one statistic, for another has other sweeps, and values that this one has not. */
-static bool same(const Space *s, const Couple *of, const Trial *a, const Trial *b) {
+static bool same_kind(const Space *s, const Couple *of, const Trial *a, const Trial *b) {
     if (of) return alike(s, of->a, a, b) && alike(s, of->b, a, b);
     bool same = alike(s, DIM_stat, a, b);
     for (int c = DIM_COUNT; c < choices(s) && same; c++) same = alike(s, c, a, b);
@@ -75,7 +75,7 @@ static void choose_each(Picks *p, int eighths, const Couple *of) {
     const Space *s = &p->s->space;
     for (int64_t i = 0; i < p->nranked && 8 * p->n < eighths * p->most; i++) {
         bool seen = false;
-        for (int64_t k = 0; k < i && !seen; k++) seen = same(s, of, p->ranked[k], p->ranked[i]);
+        for (int64_t k = 0; k < i && !seen; k++) seen = same_kind(s, of, p->ranked[k], p->ranked[i]);
         if (!seen) choose(p, p->ranked[i]);
     }
 }

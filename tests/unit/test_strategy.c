@@ -506,6 +506,34 @@ static void the_incumbent_is_guarded(void **state) {
     }
 }
 
+/* Plans of V=2 are the fastest, but meet a bad moment when they are first timed. */
+static int met[1 << 12];
+static double late_bloomer(const char *text, int call) {
+    (void)call;
+    const int W = (int)of_text(text, " W="), V = (int)of_text(text, " V=");
+    if (V != 2) return 1e6 + W;
+    return (met[W]++ < 8 ? 1.15e6 : 0.8e6) + W;
+}
+
+/* All plans of one kind are slower than eight others in their short times: one of them is a finalist still. */
+static void finalists_differ(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    plant(&d, late_bloomer);
+    memset(met, 0, sizeof met);
+    Search *s = ready(&d, "exhaustive");
+    s->builders = 1;
+    search(&d);
+    int others = 0;
+    for (int64_t i = 0; i < s->ntrials; i++) others += s->trial[i].fate == FATE_TIMED && s->trial[i].plan.V != 2;
+    assert_true(others > 8);
+    assert_int_equal(s->final.finalists, 8);
+    assert_int_equal(s->trial[s->best].plan.V, 2);
+    assert_true(s->final.gain > 0.15);
+    close_desk(&d);
+}
+
 static void a_tie_is_a_result(void **state) {
     (void)state;
     for (int clear = 0; clear < 2; clear++) {
@@ -723,6 +751,7 @@ int main(void) {
                                        T(who_would_be_next),
                                        T(guesses_change_nothing),
                                        T(guesses_make_room),
+                                       T(finalists_differ),
                                        T(a_tie_is_a_result),
                                        T(a_range_is_chosen_for_its_half_too),
                                        T(the_incumbent_is_guarded),
