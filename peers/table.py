@@ -7,11 +7,15 @@ import statistics
 import sys
 
 
-def lines(path):
+def lines(path, needed):
     try:
-        return [json.loads(line) for line in open(path) if line.startswith("{")]
+        with open(path, encoding="utf-8") as f:
+            found = [json.loads(line) for line in f if line.startswith("{")]
     except FileNotFoundError:
-        return []
+        found = []
+    if needed and not all("shape" in row for row in found or [{}]):
+        sys.exit(f"table.py: {path} has no lines of `cuda_device speed`")
+    return found
 
 
 def case(row):
@@ -26,12 +30,14 @@ def figure(median, least, most):
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: table.py ROWS TORCH")
     best, peers = {}, {}
-    for row in lines(sys.argv[1]):
+    for row in lines(sys.argv[1], True):
         name = case(row)
         if name not in best or row["median_us"] < best[name]["median_us"]:
             best[name] = row
-    for row in lines(sys.argv[2]):
+    for row in lines(sys.argv[2], False):
         peers[row["case"], row["mode"]] = figure(row["us"], row["min_us"], row["max_us"]) if "us" in row else "failed"
     head = ["case", "rowfold", "ceiling", "share", "torch eager", "torch.compile", "max-autotune", "Liger", "QuACK", "plan"]
     table = [head]

@@ -98,9 +98,18 @@ static Err sets(Cx *cx, Bed *b) {
 void bed_place(Cx *cx, Bed *b, int place) {
     Cx own = {.a = cx->a, .stop = cx->stop};
     if (b->cold) return;
-    while (b->made <= place % b->places) /* no memory left: those that there are */
-        if (add_set(&own, b)) b->places = b->made;
+    while (b->made <= place % b->places)
+        if (add_set(&own, b)) { /* no memory left: who needs some next is to find it */
+            bed_one_place(b);
+            b->places = 1;
+        }
     b->next = place % b->places;
+}
+
+void bed_one_place(Bed *b) {
+    if (b->cold || b->made < 1) return;
+    while (b->ncopies) mem_free(b->copy[--b->ncopies]);
+    b->made = 1, b->next = 0;
 }
 
 Err bed_rows(Cx *cx, const Problem *pb, int64_t *rows) {

@@ -55,6 +55,7 @@ void bed_extent(Bed *b, int64_t n);
  * A cold bed goes on as before. */
 enum { BED_PLACES = 8 };
 void bed_place(Cx *cx, Bed *b, int place);
+void bed_one_place(Bed *b); /* gives back the memory of all but the first */
 /* What the bound of a plan's outputs must allow for. */
 OracleOptions bed_bounds(const Problem *pb, const Plan *plan);
 /* Poisons the outputs, runs once, compares every element. `o` may be wider than the plan needs: kept for the next call

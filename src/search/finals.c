@@ -132,7 +132,9 @@ static void quiet_rounds(const Contest *c, bool *counts, int *n) {
         sorted[r] = all[r];
     }
     f64_sort(sorted, c->rounds);
-    const double most = fmax(sorted[c->rounds / 4] + log(disturbed), sorted[(c->rounds - 1) / 2]);
+    const double most = c->rounds < LEAST_ROUNDS /* too few to say which is quiet */
+                            ? INFINITY
+                            : fmax(sorted[c->rounds / 4] + log(disturbed), sorted[(c->rounds - 1) / 2]);
     *n = 0;
     for (int r = 0; r < c->rounds; r++) counts[r] = all[r] <= most, *n += counts[r];
 }
@@ -153,7 +155,7 @@ static Ratio ratio_of(const Contest *c, int i) {
     for (int r = 0; r < cut; r++) x[r] = x[cut], x[n - 1 - r] = x[n - 1 - cut];
     for (int r = 0; r < n; r++) all += x[r] / n;
     for (int r = 0; r < n; r++) squares += (x[r] - all) * (x[r] - all);
-    return (Ratio){middle, n > 1 ? sqrt(squares / (n - 1) * n) / kept : 0};
+    return (Ratio){middle, n > 1 ? sqrt(squares / (n - 1) * n) / kept : INFINITY};
 }
 
 static double detectable(const Contest *c) {
@@ -275,7 +277,7 @@ static int finalists(const Search *s, Trial **timed, int64_t n, Trial **list) {
     return m;
 }
 
-Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent) {
+static Trial *finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent) {
     Contest *c = NEW(cx->a, Contest);
     Trial *list[FINALISTS];
     c->s = s;
@@ -309,12 +311,19 @@ Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbe
     return winner;
 }
 
+Trial *search_finals(Cx *cx, Search *s, Trial **timed, int64_t n, Trial *incumbent) {
+    Trial *winner = finals(cx, s, timed, n, incumbent);
+    bed_one_place(s->bed);
+    return winner;
+}
+
 Err search_pair(Cx *cx, Search *s, Trial *a, Trial *b, double *ratio, double *least) {
     Contest *c = NEW(cx->a, Contest);
     *c = (Contest){.s = s, .n = 2, .base = 1, .in = {{.t = a}, {.t = b}}};
     Err err = search_here(cx, s);
     for (int i = 0; i < c->n && !err; i++) err = build(cx, c, i);
     if (!err) err = rounds(cx, c);
+    bed_one_place(s->bed);
     if (err) return err;
     *ratio = exp(ratio_of(c, 0).mean);
     *least = detectable(c);

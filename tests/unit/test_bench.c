@@ -88,6 +88,11 @@ static Err note_place(Cx *cx, Module *m, const Slot *const *sets, int nsets, int
     return OK;
 }
 
+static int gets_left;
+static Err no_memory(Cx *cx, Device *d, size_t bytes, Mem **out) {
+    return gets_left-- > 0 ? plain_get(cx, d, bytes, out) : diag(cx, S_OOM, NOWHERE, NULL, "%zu bytes", bytes);
+}
+
 /* Each place is memory of its own with the same inputs, and the same one when it comes again; a check is in the first.
  */
 static void test_places(void **state) {
@@ -116,6 +121,14 @@ static void test_places(void **state) {
         assert_int_equal(b.made, place < BED_PLACES ? place + 1 : BED_PLACES);
     }
     assert_ptr_equal(b.set[0][0].p, mem_at(b.mem[0]));
+    bed_one_place(&b);
+    assert_true(b.made == 1 && b.ncopies == 0 && b.next == 0);
+    noting.get = no_memory, gets_left = 3; /* a set and a half: all of it is given back */
+    bed_place(&k.cx, &b, 5);
+    assert_true(b.made == 1 && b.ncopies == 0 && b.next == 0 && b.places == 1);
+    ntimed = 0;
+    assert_int_equal(bed_time(&k.cx, &b, m, 1, 1, 1000, 0, &t), OK);
+    assert_ptr_equal(timed_in[0], mem_at(b.mem[0]));
     mod_free(m);
     bed_free(&b);
     k.null->ops = &null_ops;

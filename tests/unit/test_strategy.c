@@ -534,6 +534,32 @@ static void finalists_differ(void **state) {
     close_desk(&d);
 }
 
+/* Two rounds, of which the second is disturbed: what one of them says alone is no comparison. */
+static int turns;
+static bool stop_in_third(void *user, const Progress *r) {
+    (void)user;
+    return r->tried == r->total && ++turns > 6 + 1; /* once behind the last short time, then three a round */
+}
+static double one_of_two(const char *text, int call) {
+    (void)call;
+    const bool second = turns > 3;
+    return of_text(text, " W=") == 64 ? (second ? 1.9e6 : 0.5e6) : second ? 2e6 : 1e6;
+}
+
+static void two_rounds_say_little(void **state) {
+    (void)state;
+    Desk d;
+    open_desk_for(&d, ISA_PORTABLE);
+    plant(&d, one_of_two);
+    Search *s = prepare(&d, EFFORT_MEASURE);
+    s->builders = 1, s->progress = stop_in_third, turns = 0;
+    search(&d);
+    assert_int_equal(s->final.rounds, 2);
+    assert_true(s->final.tie && s->final.detectable > 0.3);
+    assert_int_equal(s->best, s->final.incumbent);
+    close_desk(&d);
+}
+
 static void a_tie_is_a_result(void **state) {
     (void)state;
     for (int clear = 0; clear < 2; clear++) {
@@ -752,6 +778,7 @@ int main(void) {
                                        T(guesses_change_nothing),
                                        T(guesses_make_room),
                                        T(finalists_differ),
+                                       T(two_rounds_say_little),
                                        T(a_tie_is_a_result),
                                        T(a_range_is_chosen_for_its_half_too),
                                        T(the_incumbent_is_guarded),
