@@ -139,6 +139,13 @@ static bool slot_line(Wrap *w, const char *line) {
     return true;
 }
 
+/* The hash that the kernel's receipt says of itself. */
+static const char *receipt_hash(Cli *c) {
+    const char *text = rowfold_kernel_text(c->kernel, ROWFOLD_RECEIPT), *at = text ? strstr(text, "\"hash\":") : NULL;
+    at = at ? strchr(at + strlen("\"hash\":"), '"') : NULL;
+    return at ? cli_text(c, "%.*s", (int)strcspn(at + 1, "\""), at + 1) : "-";
+}
+
 /* Source and declarations with a function for dense arrays; false where the source is not of that kind. */
 static bool wrap(Cli *c, const char **source, const char **header) {
     Wrap w = {.c = c, .n = rowfold_param_count(c->program)};
@@ -170,14 +177,16 @@ static bool wrap(Cli *c, const char **source, const char **header) {
             /* lanes behind a row's end are read with the others, and masked */
             "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
             "#pragma GCC optimize (\"fp-contract=off\", \"no-tree-slp-vectorize\")\n#endif\n#endif\n%s\n\n/* "
-            "%s of dense tensors%s, %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
+            "%s of dense tensors%s, %s\n * receipt %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
             "const slot slots[] = {%s};\n"
             "    rowfold_kernel_%s(slots, 0, %s);\n%s}\n",
             *source, name, w.outside ? "; 1 and nothing done where the extent is outside of its range" : "",
-            rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), head, head, guard, w.slots.s, name, w.rows.n ? w.rows.s : "1",
-            w.outside ? "    return 0;\n" : "");
-        *header = cli_text(c, "%s#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;%s\n", *header, head,
-                           w.outside ? " /* 0, or 1 where the extent is outside of its range */" : "");
+            rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), receipt_hash(c), head, head, guard, w.slots.s, name,
+            w.rows.n ? w.rows.s : "1", w.outside ? "    return 0;\n" : "");
+        *header = cli_text(
+            c, "%s/* %s of dense tensors, %s\n * receipt %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;%s\n",
+            *header, name, rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), receipt_hash(c), head,
+            w.outside ? " /* 0, or 1 where the extent is outside of its range */" : "");
     }
     text_free(&w.rows);
     text_free(&w.slots);
@@ -215,6 +224,8 @@ Rc command_emit(Cli *c) {
         return fail(c, F_OPTION, NULL, "two outputs go to %s", c->o.output);
     if (c->o.header) rc = file_write(c, c->o.header, "#pragma once\n", 13, header, strlen(header));
     if (!rc && c->o.output) rc = file_write(c, c->o.output, source, strlen(source), "\n", 1);
+    const char *receipt = c->o.receipt ? rowfold_kernel_text(c->kernel, ROWFOLD_RECEIPT) : NULL;
+    if (!rc && receipt) rc = file_write(c, c->o.receipt, receipt, strlen(receipt), "\n", 1);
     if (!rc && c->o.json) return print_json(c, source, header);
     if (!rc && !c->o.output) puts(source);
     return rc;

@@ -125,7 +125,7 @@ static const struct Option {
     {"output", 'o', TEXT, O(output), EMIT | WISDOM | EVIDENCE | REPORT | CALIBRATE, 0, "FILE",
      "write the source, what is exported, the record or the report to FILE"},
     {"header", 0, TEXT, O(header), EMIT, 0, "FILE", "write C declarations of the source to FILE"},
-    {"receipt", 0, TEXT, O(receipt), TUNE, 0, "FILE", "write the receipt to FILE"},
+    {"receipt", 0, TEXT, O(receipt), EMIT | TUNE, 0, "FILE", "write the receipt to FILE"},
     {"markdown", 0, FLAG, O(markdown), REPORT, 0, NULL, "markdown in place of HTML, with tables for plots"},
     {"title", 0, TEXT, O(title), REPORT, 0, "TEXT", "the heading of the report"},
     {"list", 0, FLAG, O(list), EXPLAIN, 0, NULL, "list all slugs"},

@@ -1,6 +1,7 @@
 /* Made -> receipt: everything a choice rests on, as canonical JSON (sorted keys, compact, 17 digits) whose parts are
  * named by SHA-256. */
 #include "drive.h"
+#include "evidence.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -230,6 +231,7 @@ static void fill_receipt(Doc *d) {
         json_object_set_new(o, "copy", json_pack("{s:o,s:o}", "ns", number(m->copy_ns), "how", text(m->copy_how)));
         json_object_set_new(o, "verdict", verdict_of(q->prog, &m->verdict));
     }
+    record_seal(cx, o, "hash");
 }
 
 const char *receipt_make(Cx *cx, const Request *q, const Made *m) {

@@ -31,17 +31,19 @@ static const char *format_of(const json_t *o) {
     return *rec_str(o, "format") ? rec_str(o, "format") : report_candidates(o) ? "one search" : "trials of a store";
 }
 
-/* A receipt and a list of trials have no hash of their own; all else must have the one that it says. */
+/* A list of trials, and a receipt of before, have no hash of their own; all else must have the one that it says. */
 static Err read_one(Cx *cx, const ReportRecord *r, json_t **out) {
     Cx own = {.a = cx->a};
     json_t *j = json_loadb(r->text, r->bytes, JSON_REJECT_DUPLICATES, NULL);
-    if (is(j, "rowfold-receipt-1") || json_is_array(json_object_get(j, "trials")) || report_candidates(j)) {
+    if ((is(j, "rowfold-receipt-1") && !json_object_get(j, "hash")) || json_is_array(json_object_get(j, "trials")) ||
+        report_candidates(j)) {
         *out = j;
         return OK;
     }
     json_decref(j);
     Err err = record_read(&own, r->text, r->bytes, NULL, out);
-    const bool known = is(*out, "rowfold-bench-1") || is(*out, "rowfold-catalog-1") || is(*out, "rowfold-replay-1");
+    const bool known = is(*out, "rowfold-bench-1") || is(*out, "rowfold-catalog-1") || is(*out, "rowfold-replay-1") ||
+                       is(*out, "rowfold-receipt-1");
     if (!err && known) return OK;
     const Slug slug = own.first ? own.first->slug : S_RECORD_FORMAT;
     return diag(cx, slug, NOWHERE,

@@ -279,6 +279,19 @@ check 'emit' exits 0 'rowfold_kernel_softmax' rf emit "$soft" --shape n=100
 cc=$(command -v cc || command -v gcc || command -v clang)
 compiles() { rf emit "$@" -q | "$cc" -std=gnu11 -O1 -c -x c - -o "$scratch/emitted.o"; }
 check 'the source compiles on its own' compiles "$soft" --shape n=100 --isa portable
+sealed() { rf emit "$soft" --shape n=4 --isa portable --standalone -o seal.c --header seal.h --receipt seal.json && python3 - <<'END'
+import hashlib, json
+text = open("seal.json").read().strip()
+said = json.loads(text)["hash"]
+assert hashlib.sha256(text.replace(f'"hash":"{said}",', "").encode()).hexdigest() == said
+for name in "seal.c", "seal.h":
+    assert f"receipt {said} */" in open(name).read() and "W=" in open(name).read()
+END
+}
+check 'a C function names its plan and its receipt' sealed
+altered() { sed 's/"seed":1/"seed":2/' seal.json >altered.json && rf report altered.json -o altered.html; }
+check 'a receipt is what its hash says' rf report seal.json -o seal.html
+check 'an altered receipt is refused' exits 4 'record.altered' altered
 emits() { rf emit "$soft" --shape n=4 --isa portable --standalone -o soft.c --header soft.h && printf '#include <stdio.h>\n#include "soft.h"\nint main(void) { float x[8] = {0, 0, 0, 0, 1, 1, 1, 1}, y[8]; rowfold_softmax(x, y, 2); for (int i = 0; i < 8; i++) printf("%%g ", (double)y[i]); return 0; }\n' >main.c && "$cc" -o soft main.c soft.c -lm && says '0.25 0.25 0.25 0.25 0.25 0.25 0.25 0.25 ' ./soft; }
 check 'a program of one header and one source' emits
 # A user's flags: no warnings, C and C++ alike.
