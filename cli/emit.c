@@ -163,6 +163,8 @@ static bool wrap(Cli *c, const char **source, const char **header) {
     const char *name = rowfold_program_name(c->program);
     if (ok) {
         const char *head = cli_text(c, "%s rowfold_%s(%s)", w.outside ? "int" : "void", name, w.params.s);
+        const char *made =
+            cli_text(c, "%s\n * receipt %s", rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), receipt_hash(c));
         const char *guard = w.outside ? cli_text(c, "    if (%s) return 1;\n", w.outside) : "";
         /* what rowfold gives its own compiler as flags: products and sums stay apart, and gcc 12 makes no vectors of
          * two elements, of which it divides a register by itself to -1 */
@@ -177,16 +179,14 @@ static bool wrap(Cli *c, const char **source, const char **header) {
             /* lanes behind a row's end are read with the others, and masked */
             "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
             "#pragma GCC optimize (\"fp-contract=off\", \"no-tree-slp-vectorize\")\n#endif\n#endif\n%s\n\n/* "
-            "%s of dense tensors%s, %s\n * receipt %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
+            "%s of dense tensors%s, %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;\n%s {\n%s    "
             "const slot slots[] = {%s};\n"
             "    rowfold_kernel_%s(slots, 0, %s);\n%s}\n",
-            *source, name, w.outside ? "; 1 and nothing done where the extent is outside of its range" : "",
-            rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), receipt_hash(c), head, head, guard, w.slots.s, name,
-            w.rows.n ? w.rows.s : "1", w.outside ? "    return 0;\n" : "");
-        *header = cli_text(
-            c, "%s/* %s of dense tensors, %s\n * receipt %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;%s\n",
-            *header, name, rowfold_kernel_text(c->kernel, ROWFOLD_PLAN), receipt_hash(c), head,
-            w.outside ? " /* 0, or 1 where the extent is outside of its range */" : "");
+            *source, name, w.outside ? "; 1 and nothing done where the extent is outside of its range" : "", made, head,
+            head, guard, w.slots.s, name, w.rows.n ? w.rows.s : "1", w.outside ? "    return 0;\n" : "");
+        *header =
+            cli_text(c, "%s/* %s of dense tensors, %s */\n#ifdef __cplusplus\nextern \"C\"\n#endif\n%s;%s\n", *header,
+                     name, made, head, w.outside ? " /* 0, or 1 where the extent is outside of its range */" : "");
     }
     text_free(&w.rows);
     text_free(&w.slots);
@@ -220,8 +220,12 @@ Rc command_emit(Cli *c) {
     if (c->o.standalone && !wrap(c, &source, &header))
         return fail(c, F_NOTHING, "a host device or preset", "--standalone makes C functions, and %s has none",
                     rowfold_device_name(c->device));
-    if (c->o.header && c->o.output && strcmp(c->o.header, c->o.output) == 0)
-        return fail(c, F_OPTION, NULL, "two outputs go to %s", c->o.output);
+    const char *into[] = {c->o.output, c->o.header, c->o.receipt};
+    for (int i = 0; i < 3; i++) {
+        const char *other = into[(i + 1) % 3];
+        if (into[i] && other && strcmp(into[i], other) == 0)
+            return fail(c, F_OPTION, NULL, "two outputs go to %s", other);
+    }
     if (c->o.header) rc = file_write(c, c->o.header, "#pragma once\n", 13, header, strlen(header));
     if (!rc && c->o.output) rc = file_write(c, c->o.output, source, strlen(source), "\n", 1);
     const char *receipt = c->o.receipt ? rowfold_kernel_text(c->kernel, ROWFOLD_RECEIPT) : NULL;

@@ -184,10 +184,16 @@ static bool masked(const Emit *e, int param) {
 }
 
 /* Where the rows of all registers of a loop, or of all, begin, and how many there are from there on. */
-static const char *whole(Emit *e, const char *from, const char *step) {
-    const char *before = rows_before(e, 0);
-    return e->grouped ? emit_text(e, "%s + %s * %s, %s, rows - %s", from, before, step, step, before)
-                      : emit_text(e, "%s, %s, rows", from, step);
+static const char *whole(Emit *e, const Ins *in, const Step *s, int f) {
+    return emit_text(e, "%s%s, %s, rows%s", place(e, in, s, f), beyond(e, in, f, 0), step_of(e, in->a[0], f),
+                     e->grouped ? emit_text(e, " - %s", rows_before(e, 0)) : "");
+}
+
+/* What a store writes of register r: in the type of arithmetic of the tensor's. */
+static const char *stored(Emit *e, const Ins *in, int f, int r) {
+    const Ty to = host_tensor_type(e, in->param);
+    const char *x = reg(e, in->a[2], f, r);
+    return ty_compute(to) == in->ty ? x : emit_text(e, "cast_v%s_%s(%s)", ty_text(in->ty), ty_text(to), x);
 }
 
 static void load_masked(Emit *e, int i, const Step *s, int f) {
@@ -200,7 +206,7 @@ static void load_masked(Emit *e, int i, const Step *s, int f) {
         line(e, "    %s = ldk_%s(%s + %s, %s);", many(e, i, f, r), t, from, rows_before(e, r), present(e, r));
     line(e, "} else {");
     line(e, "    v%s t[%d];", ty_text(in->ty), e->copies);
-    line(e, "    lrg_%s(%s, t, %d);", t, whole(e, from, step), e->copies);
+    line(e, "    lrg_%s(%s, t, %d);", t, whole(e, in, s, f), e->copies);
     for (int r = 0; r < e->copies; r++) line(e, "    %s = t[%d];", many(e, i, f, r), r);
     line(e, "}");
 }
@@ -212,9 +218,7 @@ static void store_masked(Emit *e, int i, const Step *s, int f) {
                *step = step_of(e, in->a[0], f), *all = "";
     line(e, "{");
     for (int r = 0; r < e->copies; r++) {
-        const char *x = reg(e, in->a[2], f, r);
-        if (ty_compute(to) != in->ty) x = emit_text(e, "cast_v%s_%s(%s)", ty_text(in->ty), t, x);
-        line(e, "    const v%s t%d = %s;", v, r, x);
+        line(e, "    const v%s t%d = %s;", v, r, stored(e, in, f, r));
         all = emit_text(e, "%s%st%d", all, r ? ", " : "", r);
     }
     line(e, "    if (%s == 1) {", step);
@@ -222,7 +226,7 @@ static void store_masked(Emit *e, int i, const Step *s, int f) {
         line(e, "        stk_%s(%s + %s, t%d, %s);", t, into, rows_before(e, r), r, present(e, r));
     line(e, "    } else {");
     line(e, "        v%s t[] = {%s};", v, all);
-    line(e, "        srg_%s(%s, t, %d);", t, whole(e, into, step), e->copies);
+    line(e, "        srg_%s(%s, t, %d);", t, whole(e, in, s, f), e->copies);
     line(e, "    }");
     line(e, "}");
 }

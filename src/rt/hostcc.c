@@ -49,8 +49,8 @@ static const char *const flags_gcc[] = {"-O1",
                                         "-w",
                                         NULL};
 /* The search for what is computed twice, a tenth of the time, and for loops to be vectors, a fortieth. */
-static const char *const flags_gcc_twice[] = {"-fgcse", "-ftree-pre", "-ftree-vectorize",
-                                              "-fvect-cost-model=very-cheap", NULL};
+static const char *const flags_gcc_search[] = {"-fgcse", "-ftree-pre", "-ftree-vectorize",
+                                               "-fvect-cost-model=very-cheap", NULL};
 /* clang: -O1 already does all that explicit vectors need, in two thirds of the time of -O2 */
 static const char *const flags_clang[] = {"-O1",
                                           "-std=gnu11",
@@ -82,7 +82,7 @@ static int put_flags(const char **argv, int n, const char *const *flags) {
 
 static int all_flags(const Compiler *cc, Isa isa, bool plain, const char **argv, int n) {
     n = put_flags(argv, n, cc->family == CC_CLANG ? flags_clang : flags_gcc);
-    if (cc->family != CC_CLANG && !plain) n = put_flags(argv, n, flags_gcc_twice);
+    if (cc->family != CC_CLANG && !plain) n = put_flags(argv, n, flags_gcc_search);
     return put_flags(argv, n, flags_isa[isa]);
 }
 

@@ -135,7 +135,7 @@ Trial *picks_next(Cx *cx, Picks *p, bool settled);
 /* Whom a strategy that learns would choose next if what is under way taught it nothing: at most so many. */
 int picks_guess(Cx *cx, const Picks *p, Trial **out, int most);
 /* Has t a value of a dimension or hold that none of the list has? */
-bool search_differs(const Space *s, Trial *const *list, int n, const Trial *t);
+bool search_differs(const Space *s, Trial *const *list, int64_t n, const Trial *t);
 
 /* ---- finals.c ---- */
 int64_t finals_throttled(const Finals *f); /* between before and after; -1: not known */

@@ -42,10 +42,10 @@ static bool alike(const Space *s, int c, const Trial *a, const Trial *b) {
     return choice(s, c, &a->plan) == choice(s, c, &b->plan);
 }
 
-bool search_differs(const Space *s, Trial *const *list, int n, const Trial *t) {
+bool search_differs(const Space *s, Trial *const *list, int64_t n, const Trial *t) {
     for (int c = 0; c < choices(s); c++) {
         bool seen = false;
-        for (int i = 0; i < n && !seen; i++) seen = alike(s, c, list[i], t);
+        for (int64_t i = 0; i < n && !seen; i++) seen = alike(s, c, list[i], t);
         if (!seen) return true;
     }
     return false;
@@ -85,11 +85,7 @@ static void choose_spread(Picks *p) {
     const Space *s = &p->s->space;
     for (int64_t i = 0; i < p->nranked && i < FIRST; i++) choose(p, p->ranked[i]);
     for (int64_t i = 0; i < p->nranked; i++)
-        for (int c = 0; c < choices(s); c++) {
-            bool seen = false;
-            for (int64_t k = 0; k < i && !seen; k++) seen = alike(s, c, p->ranked[k], p->ranked[i]);
-            if (!seen) choose(p, p->ranked[i]);
-        }
+        if (search_differs(s, p->ranked, i, p->ranked[i])) choose(p, p->ranked[i]);
     for (int i = 0; i < COUNT(couples); i++) choose_each(p, 4, &couples[i]);
     if (s->nholds > 1) choose_each(p, 5, NULL);
 }

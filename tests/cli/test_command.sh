@@ -291,6 +291,7 @@ END
 check 'a C function names its plan and its receipt' sealed
 altered() { sed 's/"seed":1/"seed":2/' seal.json >altered.json && rf report altered.json -o altered.html; }
 check 'a receipt is what its hash says' rf report seal.json -o seal.html
+check 'a receipt over the source' exits 2 'two outputs go to' rf emit "$soft" --shape n=4 -o one.c --receipt one.c
 check 'an altered receipt is refused' exits 4 'record.altered' altered
 emits() { rf emit "$soft" --shape n=4 --isa portable --standalone -o soft.c --header soft.h && printf '#include <stdio.h>\n#include "soft.h"\nint main(void) { float x[8] = {0, 0, 0, 0, 1, 1, 1, 1}, y[8]; rowfold_softmax(x, y, 2); for (int i = 0; i < 8; i++) printf("%%g ", (double)y[i]); return 0; }\n' >main.c && "$cc" -o soft main.c soft.c -lm && says '0.25 0.25 0.25 0.25 0.25 0.25 0.25 0.25 ' ./soft; }
 check 'a program of one header and one source' emits

@@ -231,8 +231,10 @@ static void noise_on_the_wire(void **state) {
         Arena *a = arena_new(NULL, NULL);
         assert_false(attempt_read(NULL, &t));
         assert_false(ask_read(NULL, &q));
-        json_t *asked = ask_json(&(Ask){.threads = 2, .samples = 3, .sample_ns = 4, .give_up_ns = 5, .extent = 6});
-        assert_true(ask_read(asked, &q) && q.threads == 2 && q.samples == 3 && q.sample_ns == 4 && q.extent == 6);
+        json_t *asked =
+            ask_json(&(Ask){.threads = 2, .samples = 3, .sample_ns = 4, .give_up_ns = 5, .extent = 6, .place = 7});
+        assert_true(ask_read(asked, &q) && q.threads == 2 && q.samples == 3 && q.sample_ns == 4 && q.extent == 6 &&
+                    q.place == 7);
         json_decref(asked);
         int fd[2];
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);

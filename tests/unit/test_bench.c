@@ -56,25 +56,35 @@ static Err no_time(Cx *cx, Module *m, const Slot *const *sets, int nsets, int64_
     return OK;
 }
 
+/* A bed of the null device, but for ops, and a module to time there. */
+static void open_bed(Desk *k, const char *kernel, const RtOps *ops, Bed *b, Module **m) {
+    Unit u = {.dialect = DIALECT_HOST, .isa = ISA_PORTABLE, .entry = "f", .text = "", .lanes = 1, .rows_per_group = 1};
+    open_desk(k, kernel, "portable");
+    k->null->ops = ops;
+    *b = (Bed){0};
+    assert_int_equal(bed_make(&k->cx, k->null, &k->pb, 1, b), OK);
+    assert_int_equal(mod_build(&k->cx, k->null, &u, m), OK);
+}
+
+static void close_bed(Desk *k, Bed *b, Module *m) {
+    mod_free(m);
+    bed_free(b);
+    k->null->ops = &null_ops;
+    close_desk(k);
+}
+
 static void test_clock(void **state) {
     (void)state;
     Desk k;
-    Bed b = {0};
+    Bed b;
     Times t;
-    Unit u = {.dialect = DIALECT_HOST, .isa = ISA_PORTABLE, .entry = "f", .text = "", .lanes = 1, .rows_per_group = 1};
     Module *m;
-    open_desk(&k, "softmax", "portable");
-    RtOps stuck = *k.null->ops;
+    RtOps stuck = null_ops;
     stuck.time = no_time;
-    k.null->ops = &stuck;
-    assert_int_equal(bed_make(&k.cx, k.null, &k.pb, 1, &b), OK);
-    assert_int_equal(mod_build(&k.cx, k.null, &u, &m), OK);
+    open_bed(&k, "softmax", &stuck, &b, &m);
     refused(&k, bed_time(&k.cx, &b, m, 1, 3, 1000, 0, &t), S_BENCH_CLOCK);
     assert_int_equal(t.n, 0);
-    mod_free(m);
-    bed_free(&b);
-    k.null->ops = &null_ops;
-    close_desk(&k);
+    close_bed(&k, &b, m);
 }
 
 static const void *timed_in[16];
@@ -98,16 +108,12 @@ static Err no_memory(Cx *cx, Device *d, size_t bytes, Mem **out) {
 static void test_places(void **state) {
     (void)state;
     Desk k;
-    Bed b = {0};
+    Bed b;
     Times t;
-    Unit u = {.dialect = DIALECT_HOST, .isa = ISA_PORTABLE, .entry = "f", .text = "", .lanes = 1, .rows_per_group = 1};
     Module *m;
-    open_desk(&k, "inplace", "portable");
-    RtOps noting = *k.null->ops;
+    RtOps noting = null_ops;
     noting.time = note_place;
-    k.null->ops = &noting;
-    assert_int_equal(bed_make(&k.cx, k.null, &k.pb, 1, &b), OK);
-    assert_int_equal(mod_build(&k.cx, k.null, &u, &m), OK);
+    open_bed(&k, "inplace", &noting, &b, &m);
     assert_int_equal(b.made, 1);
     for (int place = 0; place < 2 * BED_PLACES; place++) {
         bed_place(&k.cx, &b, place);
@@ -129,10 +135,7 @@ static void test_places(void **state) {
     ntimed = 0;
     assert_int_equal(bed_time(&k.cx, &b, m, 1, 1, 1000, 0, &t), OK);
     assert_ptr_equal(timed_in[0], mem_at(b.mem[0]));
-    mod_free(m);
-    bed_free(&b);
-    k.null->ops = &null_ops;
-    close_desk(&k);
+    close_bed(&k, &b, m);
 }
 
 static void test_times(void **state) {

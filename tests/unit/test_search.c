@@ -48,6 +48,18 @@ static bool stop_after_two(void *user, const Progress *p) {
     return p->tried == 2;
 }
 
+/* What it may take was over before anyone was tried, as where a worker is long in coming: that is what it says. */
+static void nobody_was_tried(void **state) {
+    (void)state;
+    Desk d;
+    open_desk(&d);
+    Search *s = prepare(&d, EFFORT_MEASURE);
+    s->seconds = 1, s->max_seconds = 0.5;
+    assert_true(search_run(&d.cx, s) == slug_err(S_SEARCH_STOPPED) && d.cx.last->slug == S_SEARCH_STOPPED);
+    assert_non_null(strstr(d.cx.last->msg, "before the first candidate had a time"));
+    close_desk(&d);
+}
+
 static void a_search_goes_on_where_it_was(void **state) {
     (void)state;
     Desk d;
@@ -276,9 +288,13 @@ static void what_is_counted_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        T(trials_are_kept),      T(a_search_goes_on_where_it_was),          T(failures_are_not_repeated_either),
-        T(killed_in_the_middle), T(trouble_with_the_store_costs_no_result), T(recall),
-        T(what_is_counted_once)};
+    const struct CMUnitTest tests[] = {T(trials_are_kept),
+                                       T(a_search_goes_on_where_it_was),
+                                       T(failures_are_not_repeated_either),
+                                       T(killed_in_the_middle),
+                                       T(trouble_with_the_store_costs_no_result),
+                                       T(recall),
+                                       T(what_is_counted_once),
+                                       T(nobody_was_tried)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
